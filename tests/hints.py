@@ -1,7 +1,7 @@
-"""Every `tally ...` command that docs, pages and messages tell people to type.
+"""Every `tally ...` command that docs, pages and messages ask users to type.
 
-A hint is a command that stands at the end of a line, in backticks, in quotes of a template or after
-a colon: it is typed as it stands. Elsewhere in a sentence only the command's name counts.
+A hint at the end of a line, in backticks, in quotes of a template or after a colon is complete and
+can be pasted. Elsewhere in a sentence, only the name of the command counts.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _ENDS = re.compile(
     r"[`\n;]|(?<!\.)\.(?= |$)|,(?= )| \(|\)$| && | # | \| |  | or: | goes on| and (?=tally )"
 )
 _TYPED = re.compile(r"((^|\n) *|[:`(] ?|&& )$")
-"""What stands before a command that is typed as it stands."""
+"""Text before a command that can be pasted."""
 
 
 _CALLED = {"versus submit": "my-versus", "attempt report": "my-reported", "rules": "polite"}
-"""Which challenge, or rule, of the prepared folder a command is for."""
+"""The challenge or rule of the prepared folder that a command is for."""
 _FILES = {"attempt submit": "my-tests/solution.py"}
 STANDS_FOR = {
     **dict.fromkeys(("AGENT", "NAME", "agent"), "bob"),
@@ -78,17 +78,17 @@ STANDS_FOR = {
     "made.key.id": "key_00000000",
     "budget": " --budget 0.5",
 }
-"""What placeholders in docs and expressions in messages stand for, in the prepared folder."""
+"""Values for placeholders in docs and expressions in messages, in the prepared folder."""
 
 
 @dataclass(frozen=True)
 class Hint:
-    """A command, and where it is told."""
+    """A command and its place."""
 
     place: str
     words: str
     typed: bool
-    """Meant to be typed as it stands, and not only named in a sentence."""
+    """True if it can be pasted, False if a sentence only names it."""
 
 
 @cache

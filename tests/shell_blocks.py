@@ -1,8 +1,7 @@
-"""Shell blocks of the docs are played: those of a page in one folder, in their order.
+"""Run the shell blocks of the docs: those of one page in one folder, in order.
 
-A page may presuppose something that its reader has: `READERS_FILES`, `READERS_COMMANDS`. What is
-written in capitals stands for something of the reader's, and a provider's model for one that costs
-nothing.
+`READERS_FILES` and `READERS_COMMANDS` provide what a page assumes that its reader has. Words in
+capitals are placeholders, and a provider's model is replaced by one without cost.
 """
 
 from __future__ import annotations
@@ -22,15 +21,15 @@ ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"^```(\w+)(?: ([^\n]+))?\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 NOT_PLAYED = {
-    "make ": "sets up a whole environment; what it then does is tested by itself",
-    "uv tool install": "installs, from a registry",
-    "pip install": "installs, from a registry",
-    "tally worker": "goes on until it is stopped; tests/cli/test_worker.py starts it",
-    "tally view": "goes on until it is stopped; tests/web starts it",
-    "tally serve --demo": "the same; tests/service/demo starts it",
+    "make ": "sets up an environment; its effects are tested separately",
+    "uv tool install": "installs from a registry",
+    "pip install": "installs from a registry",
+    "tally worker": "runs until it is stopped; tests/cli/test_worker.py starts it",
+    "tally view": "runs until it is stopped; tests/web starts it",
+    "tally serve --demo": "runs until it is stopped; tests/service/demo starts it",
     "tally doctor --conformance": "attacks the sandbox, which tests/sandbox does at length",
 }
-"""How a line begins, and why it is left out."""
+"""Commands that are not run, by how the line starts, with the reason."""
 
 STANDS_FOR = {
     r"\bRUN\b": "latest",
@@ -94,17 +93,17 @@ READERS_COMMANDS = {
     "tally run suite.yaml -m openai": ["tally run suite.yaml --record answers/careful.jsonl"],
     "tally run suite.yaml --only": ["cp mine.yaml suite.yaml"],
 }
-"""Before a line that begins so."""
+"""Commands to run before a line that starts with the key."""
 
 
 def find_lines(page: Path) -> list[str]:
-    """The commands of all shell blocks of a page."""
+    """List the commands of all shell blocks of a page."""
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))
     return [line for kind, _, body in blocks if kind == "sh" for line in body.splitlines() if line]
 
 
 def play(page: Path) -> Iterator[tuple[str, Outcome]]:
-    """Each command with what it left behind."""
+    """Run each command; yield it with its outcome."""
     with tempfile.TemporaryDirectory(prefix="tally-") as made:
         here, home = Path(made).resolve() / "here", Path(made).resolve() / "home"
         here.mkdir()

@@ -1,6 +1,5 @@
-"""Docs cannot lie: every Python and shell block runs, every `$ tally` line shows what tally prints,
-every command and option that is named exists; and the tables of evaluators, checks, scorers,
-formats and reports are what these say of themselves.
+"""The documentation is correct: Python and shell blocks run, console blocks show the real output,
+every command and option exists, and generated tables are up to date.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ from tallymark.suites.suite_file import load_suite
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "tallymark"
 STRICT = "import sys, warnings; sys.path[0] = ''; warnings.simplefilter('error')\n"
-"""As `python -W error -c`."""
+"""Like `python -W error -c`."""
 RUN_HERE = {"adapters"}
-"""Pages whose blocks wrap libraries that take seconds to load, and pytest has for other tests."""
+"""Pages whose blocks use libraries that load slowly; they run in this process."""
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 _RUN_ID = re.compile(r"\br[0-9a-z]{10}\b")
 _BLOCK = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def blocks(language: str) -> Sequence[object]:
-    """But for files of tutorials, which their own commands use, one together with another."""
+    """Code blocks of a language, except files of tutorials, which their own commands use."""
     return [
         pytest.param(page, match[2], id=f"{page.stem}:{page_line(page, match.start())}")
         for page in PAGES
@@ -95,41 +94,41 @@ def test_shell_blocks_run(page: Path) -> None:
         assert outcome.code == 0, f"{line}\n{outcome.err}{outcome.out}"
 
 
-def test_what_is_not_played_is_there() -> None:
+def test_excluded_commands_are_still_in_the_docs() -> None:
     lines = [line for page in PAGES for line in shell_blocks.find_lines(page)]
     for start in (*shell_blocks.NOT_PLAYED, *shell_blocks.READERS_COMMANDS):
         assert any(line.startswith(start) for line in lines), start
 
 
-def told_commands() -> Sequence[object]:
-    """Every command in docs, messages and pages, once for each place that tells it."""
-    told = {
+def mentioned_commands() -> Sequence[object]:
+    """Every command in docs, messages and pages, once per place."""
+    found = {
         *hints.in_docs(),
         *hints.in_examples(),
         *hints.in_sources(),
         *hints.in_templates(),
     }
-    in_order = sorted(told, key=lambda each: (each.place, each.words, each.typed))
+    in_order = sorted(found, key=lambda each: (each.place, each.words, each.typed))
     return [pytest.param(each, id=f"{each.place}:{each.words[:60]}") for each in in_order]
 
 
-@pytest.mark.parametrize("hint", told_commands())
-def test_a_command_that_is_told_exists_and_takes_what_it_is_given(hint: hints.Hint) -> None:
+@pytest.mark.parametrize("hint", mentioned_commands())
+def test_mentioned_commands_exist_and_parse(hint: hints.Hint) -> None:
     hints.parse(hint)
 
 
 def typed_commands() -> list[str]:
-    """What messages and pages tell users to type, as they would type it."""
-    told = [*hints.in_sources(), *hints.in_templates()]
-    filled = {hints.fill_in(each.words) for each in told if each.typed}
+    """Commands that messages and pages ask users to type, with placeholders filled in."""
+    found = [*hints.in_sources(), *hints.in_templates()]
+    filled = {hints.fill_in(each.words) for each in found if each.typed}
     run = [each for each in filled if not each.startswith(tuple(hints.ONLY_PARSED))]
     return sorted(each for each in run if hints.is_complete(shlex.split(each)))
 
 
-def test_what_is_only_parsed_is_told() -> None:
-    told = [hints.fill_in(each.words) for each in (*hints.in_sources(), *hints.in_templates())]
+def test_commands_that_are_only_parsed_are_still_mentioned() -> None:
+    found = [hints.fill_in(each.words) for each in (*hints.in_sources(), *hints.in_templates())]
     for start in hints.ONLY_PARSED:
-        assert any(words.startswith(start) for words in told), start
+        assert any(words.startswith(start) for words in found), start
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +139,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("line", typed_commands())
-def test_a_hint_works_when_it_is_pasted(line: str, prepared: Path, tmp_path: Path) -> None:
+def test_hints_run_as_pasted(line: str, prepared: Path, tmp_path: Path) -> None:
     here = tmp_path / "here"
     shutil.copytree(prepared, here)
     for each in (*hints.BEFORE.get(" ".join(line.split()[:3]), ()), line):
@@ -149,16 +148,16 @@ def test_a_hint_works_when_it_is_pasted(line: str, prepared: Path, tmp_path: Pat
 
 
 @pytest.mark.parametrize("page", tutorials.PAGES, ids=lambda page: page.stem)
-def test_a_tutorial_goes_as_it_says(page: Path) -> None:
+def test_tutorials_show_the_real_output(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert tutorials.play(text) == text, "run `make docs`"
 
 
-def test_the_picture_shows_what_the_suite_of_the_readme_gives() -> None:
+def test_the_terminal_picture_is_up_to_date() -> None:
     assert tutorials.PICTURE.read_text(encoding="utf-8") == tutorials.picture(), "run `make docs`"
 
 
-def test_the_files_for_ci_run_what_the_page_plays() -> None:
+def test_ci_files_use_the_commands_of_the_page() -> None:
     text = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     played = set(re.findall(r"^\$ (tally .+)$", text, re.MULTILINE))
     for name in (".github/workflows/evals.yml", ".gitlab-ci.yml"):
@@ -169,16 +168,16 @@ def test_the_files_for_ci_run_what_the_page_plays() -> None:
         assert set(re.findall(r"^[ -]+(tally .+)$", block, re.MULTILINE)) <= played
 
 
-def test_every_variable_is_in_the_settings() -> None:
-    told = set(
+def test_every_environment_variable_is_documented() -> None:
+    documented = set(
         re.findall(r"^\| `(TALLY_\w+)`", (ROOT / "docs/settings.md").read_text(), re.MULTILINE)
     )
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py")]
     used = {name for text in sources for name in re.findall(r"\bTALLY_[A-Z_]+\b", text)}
-    assert told == used - {"TALLY_TRIAL"}  # the sandbox looks whether a guest can see it
+    assert documented == used - {"TALLY_TRIAL"}  # the sandbox tests whether a guest can see it
 
 
-def test_troubleshooting_quotes_what_is_said() -> None:
+def test_troubleshooting_quotes_real_messages() -> None:
     page = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
     said = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "src").rglob("*.py"))
     for quoted in re.findall(r"^\| `([^`]+)`", page, re.MULTILINE):
@@ -186,7 +185,7 @@ def test_troubleshooting_quotes_what_is_said() -> None:
         assert words in said, quoted
 
 
-def test_decisions_that_are_named_exist() -> None:
+def test_referenced_decisions_exist() -> None:
     known = {path.name[:4] for path in (ROOT / "docs" / "decisions").glob("*.md")}
     for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "docs").rglob("*.md")]:
         named = re.findall(r"decisions?[/ ](\d{4})", path.read_text(encoding="utf-8"))
@@ -203,15 +202,15 @@ def test_paths_on_the_map_exist() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_table_is_up_to_date(name: str) -> None:
+def test_generated_tables_are_up_to_date(name: str) -> None:
     page = ROOT / "docs" / TABLES[name][0]
     text = page.read_text(encoding="utf-8")
     assert f"<!-- {name}, made by `make docs` -->" in text
     assert page_with_tables(text) == text, "run `make docs`"
 
 
-def test_what_comparisons_show_of_ours_is_valid(tmp_path: Path) -> None:
-    """Each suite and challenge, with empty files where it names some."""
+def test_examples_of_the_comparison_are_valid(tmp_path: Path) -> None:
+    """Suites and challenges of the page load, with empty files where they name some."""
     (tmp_path / "capitals.csv").write_text("country,capital\nPeru,Lima\n", encoding="utf-8")
     for name in ("generate.py", "evaluate.py", "truth.json", "countries.json", "agent.py"):
         (tmp_path / name).write_text("{}", encoding="utf-8")
@@ -230,7 +229,7 @@ def test_what_comparisons_show_of_ours_is_valid(tmp_path: Path) -> None:
     assert shown == ["suite", "suite", "challenge", "challenge"]
 
 
-def test_the_reference_of_the_api_is_up_to_date() -> None:
+def test_api_reference_is_up_to_date() -> None:
     assert api_reference.PAGE.read_text(encoding="utf-8") == api_reference.write_page(), (
         "run `make docs`"
     )
@@ -238,10 +237,8 @@ def test_the_reference_of_the_api_is_up_to_date() -> None:
 
 @pytest.mark.proof
 @pytest.mark.parametrize(("page", "code"), blocks("py"))
-def test_code_of_other_libraries_does_what_the_page_says(
-    page: Path, code: str, tmp_path: Path
-) -> None:
-    """Comparisons are with what was run, not with what was read."""
+def test_code_of_other_libraries_runs(page: Path, code: str, tmp_path: Path) -> None:
+    """The code of other libraries on the comparison page was run, not only read."""
     script = tmp_path / "block.py"
     script.write_text(code, encoding="utf-8")
     env = os.environ | {"DEEPEVAL_TELEMETRY_OPT_OUT": "YES"}

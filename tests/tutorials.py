@@ -1,7 +1,7 @@
-"""Tutorials are played: a block with a file's name writes that file, a `$` line runs, in order.
+"""Run tutorials: a block with a file name writes that file, and each `$` line runs, in order.
 
-`make docs` writes below each line what it says. Ids and times are made the same each time, so that
-a page changes only when the command does.
+`make docs` writes the output below each line. Ids and times are fixed, so a page changes only when
+a command does.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ _MEASURED = re.compile(r"( {2,}|\b)[\d.]+ ms\b")
 
 
 def play(text: str) -> str:
-    """The page with what its commands say now. A command that ends badly says `exit N` last."""
+    """Return the page with the current output. A failing command ends with `exit N`."""
     runs: dict[str, str] = {}
     now = _STARTS
-    with tempfile.TemporaryDirectory(prefix="tally-") as made, ExitStack() as left:
+    with tempfile.TemporaryDirectory(prefix="tally-") as made, ExitStack() as stack:
         here, home = Path(made).resolve() / "here", Path(made).resolve() / "home"
         here.mkdir()
         home.mkdir()
         names: list[tuple[str, str]] = []
         if f"$ tally login {_SERVER}" in text:
-            names = left.enter_context(_serve(Path(made), lambda: now))
+            names = stack.enter_context(_serve(Path(made), lambda: now))
 
-        def tell(line: str) -> str:
+        def run(line: str) -> str:
             nonlocal now
             now += 60
             real = line
-            for told, meant in names:
-                real = real.replace(told, meant)
+            for shown, real_name in names:
+                real = real.replace(shown, real_name)
             done = shared_zygote()(Call(shlex.split(real), str(here), environment(home), now=now))
-            said = (done.err + done.out).replace(f"{here}/", "")
-            for told, meant in names:
-                said = said.replace(meant, told)
-            for found in _RUN.findall(said):
+            output = (done.err + done.out).replace(f"{here}/", "")
+            for shown, real_name in names:
+                output = output.replace(real_name, shown)
+            for found in _RUN.findall(output):
                 runs.setdefault(found, f"rnf2k7q0m{len(runs) + 10}")
-            said = _RUN.sub(lambda found: runs[found[0]], said)
-            said = _MEASURED.sub(_write_nothing, said).strip("\n")
+            output = _RUN.sub(lambda found: runs[found[0]], output)
+            output = _MEASURED.sub(_zero_time, output).strip("\n")
             ended = f"exit {done.code}" if done.code else ""
-            return "\n".join(part for part in (f"$ {line}", said, ended) if part)
+            return "\n".join(part for part in (f"$ {line}", output, ended) if part)
 
         def fill(block: re.Match[str]) -> str:
             opening, language, name, body = block.groups()
@@ -72,7 +72,7 @@ def play(text: str) -> str:
                 path.write_text(body, encoding="utf-8")
             elif language == "console":
                 lines = re.findall(r"^\$ (.+)$", body, re.MULTILINE)
-                body = "\n\n".join(map(tell, lines)) + "\n"
+                body = "\n\n".join(map(run, lines)) + "\n"
             return f"{opening}{body}```"
 
         return _BLOCK.sub(fill, text)
@@ -80,9 +80,9 @@ def play(text: str) -> str:
 
 @contextmanager
 def _serve(folder: Path, clock: Callable[[], float]) -> Iterator[list[tuple[str, str]]]:
-    """What a page calls a server and an invitation to it, and what they really are.
+    """Start a server; yield its names on the page with the real ones.
 
-    One before you has solved log-detective; every attempt gets the same log.
+    Another agent has solved log-detective before, and every attempt gets the same log.
     """
     challenges = ROOT / "examples" / "challenges"
     service = Service(ServiceSettings(db=f"{folder}/server.db", workers=1), clock=clock)
@@ -106,17 +106,19 @@ def _serve(folder: Path, clock: Callable[[], float]) -> Iterator[list[tuple[str,
         ]
 
 
-def _write_nothing(measured: re.Match[str]) -> str:
-    """No time at all, in a column as far to the right."""
+def _zero_time(measured: re.Match[str]) -> str:
+    """Replace a measured time by 0 ms of the same width."""
     return "0 ms".rjust(len(measured[0])) if measured[1] else "0 ms"
 
 
 def picture() -> str:
-    """What the README's suite shows on a terminal."""
+    """Draw the terminal output of the README's suite."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     [suite] = re.findall(r"^```yaml suite\.yaml\n.*?^```", readme, re.MULTILINE | re.DOTALL)
     played = play(f"{suite}\n```console\n$ tally run suite.yaml\n```")
-    return draw(_BLOCK.findall(played)[1][3], "A suite is run: its score, what failed and why")
+    return draw(
+        _BLOCK.findall(played)[1][3], "Output of tally run: the score, and which checks failed"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What is found in the documentation, and in which order."""
+"""Search results of the documentation, and their order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def find(index: DocsIndex, text: str) -> list[str]:
     return [hit.address for hit in index.search(text)]
 
 
-def test_a_title_comes_before_a_heading_and_a_heading_before_text(index: DocsIndex) -> None:
+def test_titles_rank_above_headings_and_headings_above_text(index: DocsIndex) -> None:
     found = find(index, "boards")
     assert found[0] == "/docs/a"
     assert set(found[1:3]) == {"/docs/a#frozen-boards", "/docs/c#boards-here"}
@@ -33,14 +33,12 @@ def test_a_title_comes_before_a_heading_and_a_heading_before_text(index: DocsInd
 
 
 @pytest.mark.parametrize("text", ["frozen board", "FROZEN", "froz", "still frozen"])
-def test_a_word_is_found_by_its_beginning_in_any_case_and_number(
-    index: DocsIndex, text: str
-) -> None:
+def test_words_match_by_prefix_case_and_number(index: DocsIndex, text: str) -> None:
     assert find(index, text) == ["/docs/a#frozen-boards"]
 
 
 @pytest.mark.parametrize("text", ["success_pct", "pct", "success"])
-def test_joined_words_are_found_whole_and_in_parts(index: DocsIndex, text: str) -> None:
+def test_joined_words_match_whole_and_in_parts(index: DocsIndex, text: str) -> None:
     assert find(index, text) == ["/docs/b"]
 
 
@@ -62,15 +60,15 @@ def test_joined_words_are_found_whole_and_in_parts(index: DocsIndex, text: str) 
         "zz:zz",
     ],
 )
-def test_what_is_nowhere_finds_nothing_and_breaks_nothing(index: DocsIndex, text: str) -> None:
+def test_unmatched_and_malformed_queries_find_nothing(index: DocsIndex, text: str) -> None:
     assert find(index, text) == []
 
 
-def test_where_no_section_has_all_words_those_with_most_are_shown(index: DocsIndex) -> None:
+def test_without_a_full_match_partial_matches_are_shown(index: DocsIndex) -> None:
     assert find(index, "leads zzzz")[0] == "/docs/a"
 
 
-def test_a_snippet_marks_what_was_looked_for(index: DocsIndex) -> None:
+def test_snippets_mark_the_match(index: DocsIndex) -> None:
     [hit] = index.search("success_pct")
     assert [each.text for each in hit.snippets if each.found] == ["success_pct"]
     assert "".join(each.text for each in hit.snippets) == "A word on boards and success_pct."
@@ -92,7 +90,7 @@ def test_a_snippet_marks_what_was_looked_for(index: DocsIndex) -> None:
         ("hallucination", "judges"),
     ],
 )
-def test_people_find_what_they_look_for_among_the_first(text: str, page: str) -> None:
+def test_topics_are_among_the_first_results(text: str, page: str) -> None:
     found = [hit.address.partition("#")[0] for hit in load_index().search(text)[:5]]
     assert f"/docs/{page}" in found
 
@@ -115,9 +113,7 @@ def test_people_find_what_they_look_for_among_the_first(text: str, page: str) ->
         ("prometheus metrics", "operations"),
     ],
 )
-def test_words_of_questions_and_of_other_tools_find_the_best_page_first(
-    text: str, page: str
-) -> None:
+def test_questions_find_the_best_page_first(text: str, page: str) -> None:
     assert load_index().search(text)[0].address.partition("#")[0] == f"/docs/{page}"
 
 
@@ -150,6 +146,6 @@ def test_words_of_questions_and_of_other_tools_find_the_best_page_first(
         ("toxicity", "judges"),
     ],
 )
-def test_words_of_engineers_find_their_page_among_the_first(text: str, page: str) -> None:
+def test_engineering_terms_are_among_the_first_results(text: str, page: str) -> None:
     found = [hit.address.partition("#")[0] for hit in load_index().search(text)[:5]]
     assert f"/docs/{page}" in found

@@ -1,4 +1,4 @@
-"""The documentation as it is: every page has its place, and every link leads somewhere."""
+"""The documentation: every page is listed once, and every link works."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_docs_readme_lists_every_page_once(tree: DocsTree) -> None:
     assert set(listed) == {name for name in tree.pages if "/" not in name} | {DECISIONS}
 
 
-def test_no_link_and_no_anchor_is_dead(tree: DocsTree) -> None:
+def test_links_and_anchors_exist(tree: DocsTree) -> None:
     anchors = {
         page.address: {each.heading.anchor for each in page.read.sections}
         for page in tree.list_pages()
@@ -84,13 +84,13 @@ def test_pages_follow_each_other_in_the_order_of_the_contents(tree: DocsTree) ->
     assert tree.neighbours(tree.decisions[0].page)[0] is None
 
 
-def test_a_page_that_is_not_there_is_suggested(tree: DocsTree) -> None:
+def test_an_unknown_page_suggests_the_nearest(tree: DocsTree) -> None:
     with pytest.raises(NotFound, match="no page 'formulae'") as refused:
         tree.find("formulae")
     assert "formulas" in str(refused.value.problems[0].hint)
 
 
-def test_a_page_that_the_contents_forgot_is_still_reached(tmp_path: Path) -> None:
+def test_a_page_missing_from_the_contents_is_listed_last(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "README.md").write_text(
         "# Docs\n\n## Reference\n\n- [One](one.md): first\n"

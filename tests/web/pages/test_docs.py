@@ -18,7 +18,7 @@ def stranger(app: App) -> TestClient:
     return browse_as(app)
 
 
-def test_anybody_reads_it(stranger: TestClient) -> None:
+def test_docs_need_no_key(stranger: TestClient) -> None:
     front = stranger.get("/docs")
     assert front.status_code == 200
     for address in ("/docs/formulas", "/docs/decisions", "/docs/readme", "/docs/search?q=board"):
@@ -40,7 +40,7 @@ def test_a_page_has_contents_headings_neighbours_and_its_source(stranger: TestCl
     assert "made by `make docs`" not in stranger.get("/docs/formulas").text
 
 
-def test_pictures_come_from_here(stranger: TestClient) -> None:
+def test_pictures_are_served(stranger: TestClient) -> None:
     page = stranger.get("/docs/readme").text
     [*sources] = re.findall(r'<img src="([^"]*)"', page)
     assert "/docs/home.png" in sources
@@ -51,12 +51,12 @@ def test_pictures_come_from_here(stranger: TestClient) -> None:
         assert "sandbox" in found.headers["content-security-policy"]
 
 
-def test_what_a_link_leaves_the_site_for_is_words(stranger: TestClient) -> None:
+def test_links_outside_the_docs_are_plain_text(stranger: TestClient) -> None:
     page = stranger.get("/docs/suite-format").text
     assert '<span class="elsewhere" data-tip="In the repository: examples/suites">' in page
 
 
-def test_search_answers_as_a_page_and_as_a_part(stranger: TestClient) -> None:
+def test_search_as_a_page_and_as_a_part(stranger: TestClient) -> None:
     page = stranger.get("/docs/search?q=frozen").text
     part = stranger.get("/docs/search?q=frozen&part=found").text
     assert "<html" in page
@@ -69,7 +69,7 @@ def test_search_answers_as_a_page_and_as_a_part(stranger: TestClient) -> None:
     assert "<script>alert" not in odd.text
 
 
-def test_the_search_of_everything_has_the_documentation_too(stranger: TestClient) -> None:
+def test_global_search_includes_the_docs(stranger: TestClient) -> None:
     found = stranger.get("/search?q=interval&format=json").json()["found"]
     assert "Docs" in {each["kind"] for each in found}
 
@@ -87,11 +87,11 @@ def test_the_search_of_everything_has_the_documentation_too(stranger: TestClient
         "/docs/README.md",
     ],
 )
-def test_what_is_no_page_is_not_there(stranger: TestClient, address: str) -> None:
+def test_unknown_paths_are_404(stranger: TestClient, address: str) -> None:
     assert stranger.get(address).status_code == 404
 
 
-def test_a_page_as_markdown_is_its_file(stranger: TestClient) -> None:
+def test_markdown_source_is_served(stranger: TestClient) -> None:
     found = stranger.get("/docs/decisions/0008-sandbox.md")
     assert found.headers["content-type"] == "text/plain; charset=utf-8"
     assert found.text == load_docs().pages["decisions/0008-sandbox"].source
