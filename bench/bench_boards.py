@@ -150,7 +150,7 @@ BENCHES = (
         loads,
         SIZES,
         "attempts",
-        (Promise(25.0, where="docs/store.md"),),
+        (Promise(25.0),),
         rounds=1,
     ),
     *(

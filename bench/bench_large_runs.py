@@ -19,7 +19,6 @@ from pathlib import Path
 from bench.measurement import OURS, Bench, MakeSides, Promise, Side, Sides
 
 SIZES = (1_000, 10_000, 100_000)
-PAGE = "docs/reports.md"
 SUITE = """
 metadata: {name: large, model: echo/x, threads: 100, pricing: {input: 3, output: 15}}
 evals:
@@ -106,7 +105,7 @@ BENCHES = (
         memory,
         SIZES,
         "cases",
-        (Promise(200, where=PAGE),),
+        (Promise(200),),
         unit="MB",
         rounds=1,
     ),

@@ -28,7 +28,6 @@ from tallymark.scoring.score import Origin
 CALLS, STARTS, THREADS = 60, 5, 8
 PAUSE_S = 0.005
 """Between two calls that somebody waits for: what else such a caller does takes longer."""
-PAGE = "docs/sandbox.md"
 ANEW = "a new bubblewrap and Python"
 ONE_BY_ONE = "a call for each"
 METRICS = {"succeeded": True, "tokens_total": 900, "elapsed_ms": 41_000, "rating": 7}
@@ -250,7 +249,7 @@ BENCHES = (
         waits,
         (4, 40, 400),
         "numbers",
-        (Promise(0.1, ANEW, PAGE),),
+        (Promise(0.1, ANEW),),
     ),
     Bench(
         "a call",

@@ -44,7 +44,6 @@ from tallymark.store.contests.tables import attempt_scores, attempts, boards
 
 CLIENTS = 64
 MILLION = 1_000_000
-PAGE = "docs/operations.md"
 JSON = {"Content-Type": "application/json"}
 
 

@@ -51,12 +51,10 @@ MakeSides: TypeAlias = "Callable[[int], AbstractContextManager[Sides]]"
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What we cost is at most so much of a side's, or so much by itself."""
+    """An upper limit for our cost: relative to a peer, or absolute."""
 
     limit: float
     against: str = ""
-    where: str = ""
-    """The page that says so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,7 +92,6 @@ def make_row(bench: Bench, found: Found, before: Row | None) -> Row:
             {
                 "against": promise.against,
                 "limit": promise.limit,
-                "where": promise.where,
                 "value": value,
                 "kept": kept,
             }
@@ -154,8 +153,7 @@ def tell_promise(promise: Mapping[str, Any], unit: str) -> str:
     )
     what = f"{found} of {against}" if against else found
     word = {None: "not measured", True: "kept", False: "**BROKEN**"}[promise["kept"]]
-    where = f" ({promise['where']})" if promise["where"] else ""
-    return f"{word}: {what}, at most {limit}{where}"
+    return f"{word}: {what}, at most {limit}"
 
 
 def tell_row(row: Row) -> str:

@@ -48,7 +48,7 @@ def make_bench(**changes: Any) -> Bench:
         "sides": linear,
         "sizes": (1, 10, 100),
         "of": "rows",
-        "promises": (Promise(0.5, "peer", "README.md"), Promise(99, where="docs/x.md")),
+        "promises": (Promise(0.5, "peer"), Promise(99)),
     }
     return Bench(**given | changes)
 
@@ -96,7 +96,7 @@ def test_a_broken_promise_is_told_with_its_page() -> None:
     assert [each["kept"] for each in row["promises"]] == [True, False]
     assert is_broken(row)
     (line,) = list_broken({"rows": [row]})
-    assert line == "rows, linear: **BROKEN**: 100 s, at most 99 s (docs/x.md)"
+    assert line == "rows, linear: **BROKEN**: 100 s, at most 99 s"
 
 
 def test_a_promise_about_a_peer_that_is_not_there_is_not_taken_for_kept() -> None:
