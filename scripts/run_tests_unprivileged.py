@@ -33,7 +33,7 @@ FIRST_UID, UIDS = 60_000, 4_999
 LATER = (
     "tests/sandbox/plugins",
     "tests/sandbox/test_plugin_sandbox.py",
-    "tests/sandbox/test_conformance.py::test_hostile_code_hurts_nobody[bubblewrap",
+    "tests/sandbox/test_conformance.py::test_no_attack_succeeds[bubblewrap",
     "tests/sandbox/test_program_run_hostile.py::test_what_is_outside_is_out_of_reach[bubblewrap",
     "tests/sandbox/test_program_run_hostile.py::test_what_passes_a_limit_is_stopped[bubblewrap",
     *(f"tests/cli/test_{name}.py" for name in ("challenge", "plugin", "run")),

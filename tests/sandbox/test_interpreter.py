@@ -58,7 +58,7 @@ def test_the_search_finds_what_is_there() -> None:
     assert {"base_prefix", "path", "traceback", "folders", "/proc/self/exe"} <= found.keys()
 
 
-def test_what_is_told_to_a_guest_names_no_path_of_the_host(
+def test_the_setup_of_a_guest_names_no_path_of_the_host(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The plugin can find all of it in the memory of its process."""

@@ -55,7 +55,7 @@ def find_unshare() -> list[str] | None:
 @pytest.mark.parametrize(
     "backend", [*FIRST, pytest.param("insecure-local", marks=pytest.mark.proof)]
 )
-def test_the_first_process_of_a_machine_keeps_no_zombies(tmp_path: Path, backend: str) -> None:
+def test_the_first_process_of_a_machine_has_no_zombies(tmp_path: Path, backend: str) -> None:
     words = find_unshare()
     if words is None:
         pytest.skip("may not make a namespace of processes")

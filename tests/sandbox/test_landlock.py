@@ -16,7 +16,7 @@ from tallymark.sandbox import landlock
 needs_landlock = pytest.mark.skipif(landlock.abi() < 6, reason="no Landlock here")
 
 
-def test_a_kernel_without_landlock_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kernel_without_landlock_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landlock, "abi", lambda: 0)
     with pytest.raises(RuntimeError, match="this kernel has no Landlock, or does not use it"):
         landlock.restrict(read=[], write=[])

@@ -80,7 +80,7 @@ def test_a_group_that_refuses_children_is_passed_over(
     ],
     ids=["no memory", "not ours"],
 )
-def test_where_there_is_none_it_says_why(
+def test_a_machine_without_memory_groups_has_a_reason(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     own: str,
@@ -142,7 +142,7 @@ class PretendedGroup:
 
 
 @pytest.mark.parametrize("backend", FIRST)
-def test_a_program_that_the_kernel_ended_for_its_memory_is_told_so(
+def test_a_program_that_the_kernel_ended_exceeded_its_memory_limit(
     backend: SafeBackend, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = []

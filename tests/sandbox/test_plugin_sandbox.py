@@ -65,7 +65,7 @@ def ask(sandbox: Sandbox, code: PluginCode, wish: str = "", rating: int = 4) -> 
     return score.metadata["stopped"] if score.value is None else score.value
 
 
-def test_a_score_says_where_it_comes_from(policy: Policy, code: PluginCode) -> None:
+def test_a_score_has_its_origin(policy: Policy, code: PluginCode) -> None:
     with Sandbox(policy) as sandbox:
         score = sandbox.score(code, {"rating": 4}, {"factor": 2}, {})
     assert score.value == 8.0
@@ -75,7 +75,7 @@ def test_a_score_says_where_it_comes_from(policy: Policy, code: PluginCode) -> N
 
 
 @pytest.mark.parametrize("given", [({}, None), (None, {}), ({}, [1]), ("text", {})])
-def test_a_config_or_context_that_is_none_is_told_in_words(
+def test_a_config_or_context_of_the_wrong_type_is_refused(
     policy: Policy, code: PluginCode, given: tuple[Any, Any]
 ) -> None:
     ctx, config = given
@@ -111,7 +111,7 @@ def test_random_numbers_are_new_in_every_call(policy: Policy, tmp_path: Path) ->
         assert len({ask(sandbox, draws) for _ in range(4)}) == 4
 
 
-def test_a_guest_is_replaced_after_so_many_calls(policy: Policy, code: PluginCode) -> None:
+def test_a_guest_is_replaced_after_its_limit_of_calls(policy: Policy, code: PluginCode) -> None:
     with Sandbox(policy, recycle_after=2) as sandbox:
         seen = []
         for _ in range(4):
@@ -148,7 +148,7 @@ def test_a_guest_that_was_killed_is_replaced(policy: Policy, code: PluginCode) -
         assert ask(sandbox, code) == 4.0
 
 
-def test_a_guest_that_is_killed_during_a_call_is_nobodys_fault(
+def test_a_guest_killed_during_a_call_is_replaced_without_a_failed_score(
     policy: Policy, by_wish: PluginCode
 ) -> None:
     """The call is made again in another guest, and ends as it would have."""
@@ -328,7 +328,7 @@ def test_closing_waits_for_calls_under_way(policy: Policy, by_wish: PluginCode) 
         assert called.result(SOON_S).metadata["stopped"] == "timeout"
 
 
-def test_a_root_that_is_not_there_is_said(policy: Policy, tmp_path: Path) -> None:
+def test_a_missing_root_is_reported(policy: Policy, tmp_path: Path) -> None:
     nowhere = PluginCode("x", tmp_path / "nowhere", "x", "Plugin", "x")
     with Sandbox(policy) as sandbox, pytest.raises(WorkFailed, match="nowhere"):
         sandbox.score(nowhere, {}, {}, {})

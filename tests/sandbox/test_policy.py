@@ -36,7 +36,7 @@ def test_the_strongest_backend_that_works_is_chosen(pretend: pytest.MonkeyPatch,
     assert choose_policy() == Policy(backend)  # type: ignore[arg-type]
 
 
-def test_a_weaker_backend_says_why_it_is_not_the_stronger(pretend: pytest.MonkeyPatch) -> None:
+def test_a_weaker_backend_names_what_the_stronger_lacks(pretend: pytest.MonkeyPatch) -> None:
     on(pretend)
     assert choose_policy().fallback == ""
     on(pretend, "bubblewrap")

@@ -25,7 +25,7 @@ from tallymark.sandbox.machine_probe import SafeBackend
 from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.sandbox.program_run import PROGRAM_LIMITS, run_program
 from tallymark.sandbox.programs import bubblewrap_run, program_view
-from tallymark.sandbox.programs.launcher_start import read_report
+from tallymark.sandbox.programs.launcher_process import read_report
 
 pytestmark = pytest.mark.skipif(not SAFE, reason="no sandbox works on this machine")
 
@@ -328,12 +328,12 @@ def test_threads_run_programs_side_by_side(backend: SafeBackend) -> None:
         assert list(pool.map(answered, range(8))) == [b"%d\n" % (2 * n) for n in range(8)]
 
 
-def test_a_program_that_floods_before_its_launcher_says_a_word_has_started() -> None:
+def test_a_program_that_floods_before_its_launcher_reports_has_started() -> None:
     said = {1: b"flood", 2: b"", 3: b""}
     talk: Any = SimpleNamespace(stdout=1, stderr=2, report=3, stopped="output", said_on=said.get)
     assert read_report(talk) == ({}, b"")
     talk.stopped = None
-    with pytest.raises(WorkFailed, match="could not be set up: it said nothing"):
+    with pytest.raises(WorkFailed, match="could not be set up: it ended without a message"):
         read_report(talk)
 
 

@@ -183,7 +183,7 @@ def test_a_tree_of_processes_is_stopped_as_one(backend: SafeBackend, name: str) 
     assert (outcome.stopped, outcome.signal) == (stopped, "SIGKILL")
 
 
-def test_a_flood_is_kept_up_to_the_limit(backend: SafeBackend) -> None:
+def test_output_is_stored_up_to_the_limit(backend: SafeBackend) -> None:
     outcome = run_python(backend, "while True: print('x' * 999)", output_mb=0.01)
     assert len(outcome.stdout) + len(outcome.stderr) == int(0.01 * 2**20)
 
@@ -275,7 +275,7 @@ DEADLY = {
 
 
 @pytest.mark.parametrize("name", DEADLY)
-def test_what_only_an_attack_asks_for_ends_it(backend: SafeBackend, name: str) -> None:
+def test_a_call_that_only_attacks_make_ends_the_process(backend: SafeBackend, name: str) -> None:
     outcome = run_python(backend, f"import ctypes\nlibc = ctypes.CDLL(None)\n{DEADLY[name]}")
     assert (outcome.signal, outcome.exit_code, outcome.stopped) == ("SIGSYS", None, None)
 
@@ -301,7 +301,7 @@ def test_the_environment_is_the_same_for_all(
     assert outcome.stdout.decode().split() == sorted([*expected, *needed])
 
 
-def test_what_people_work_on_is_not_seen_in_usr(backend: SafeBackend) -> None:
+def test_source_folders_in_usr_are_hidden(backend: SafeBackend) -> None:
     """Where there is a view: without one, all of `/usr` is open to read."""
     needs_processes(backend)
     source = """
@@ -336,7 +336,7 @@ def test_without_bubblewrap_there_is_no_second_process(backend: SafeBackend) -> 
 
 
 @pytest.mark.parametrize("leaving", ["", "os.setsid()\n"], ids=["child", "session"])
-def test_what_it_leaves_running_ends_with_it(leaving: str) -> None:
+def test_processes_left_running_end_with_the_program(leaving: str) -> None:
     if "bubblewrap" not in SAFE:
         pytest.skip("needs bubblewrap")
     token = secrets.token_hex(8)
@@ -368,7 +368,7 @@ def processes_with(word: str) -> list[str]:
     return found
 
 
-def test_a_stopped_tree_leaves_nobody(backend: SafeBackend) -> None:
+def test_a_stopped_tree_leaves_no_process(backend: SafeBackend) -> None:
     token = secrets.token_hex(8)
     source = "import os, time\ntry: os.fork()\nexcept OSError: pass\ntime.sleep(3600)"
     assert run_python(backend, source, token, wall_s=0.3).stopped == "timeout"

@@ -19,7 +19,7 @@ from tallymark.text import shorten
 
 if TYPE_CHECKING:
     from tallymark.sandbox import Policy, ProgramOutcome
-    from tallymark.sandbox.programs.program_pipes import Dialogue
+    from tallymark.sandbox.programs.launcher_process import Dialogue
 
 SCRATCH_MB = 64
 """What a script may write, its answer included."""

@@ -14,16 +14,16 @@ import typer
 from tallymark.cli.options import Db, Json
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.sandbox.leak_check import check_leaks
 from tallymark.sandbox.machine_probe import MEMORY_GROUPS, probe
 from tallymark.sandbox.policy import choose_policy
-from tallymark.sandbox.sight_check import look_from_inside
 from tallymark.service.app import parse_address
 from tallymark.text import StyledLine, Table, say
 
 if TYPE_CHECKING:
+    from tallymark.sandbox.leak_check import CheckedPath
     from tallymark.sandbox.machine_probe import Machine
     from tallymark.sandbox.policy import Policy
-    from tallymark.sandbox.sight_check import Sight
 
 _BEHIND = {
     "bubblewrap": "bubblewrap, Landlock and seccomp",
@@ -50,7 +50,7 @@ def doctor(
     chosen, problem, sights = None, None, []
     try:
         chosen = choose_policy(backend=backend)
-        sights = _look_from_inside(chosen, db)
+        sights = _check_leaks(chosen, db)
     except WorkFailed as error:
         problem = error.problems[0]
     if not as_json:
@@ -73,7 +73,7 @@ def doctor(
         raise typer.Exit(3)
 
 
-def _look_from_inside(policy: Policy, db: str | None) -> list[Sight]:
+def _check_leaks(policy: Policy, db: str | None) -> list[CheckedPath]:
     """What an organiser keeps, and whether plugins and programs could open it."""
     places = {"home": Path.home(), "folder": Path.cwd(), "challenges": Path("challenges")}
     with suppress(InvalidInput):
@@ -81,10 +81,10 @@ def _look_from_inside(policy: Policy, db: str | None) -> list[Sight]:
         places |= {} if path is None else {"database": path}
     # A challenge in use is unpacked where temporary files lie.
     with TemporaryDirectory(prefix="tally-challenge-") as unpacked:
-        return look_from_inside(policy, places | {"unpacked challenges": Path(unpacked)})
+        return check_leaks(policy, places | {"unpacked challenges": Path(unpacked)})
 
 
-def _describe_policy(policy: Policy, machine: Machine, sights: list[Sight]) -> list[str]:
+def _describe_policy(policy: Policy, machine: Machine, sights: list[CheckedPath]) -> list[str]:
 
     lines = [f"untrusted code is run behind {_BEHIND[policy.backend]}"]
     if policy.fallback:

@@ -1,6 +1,6 @@
-"""Running code that nobody needs to trust: scorer plugins, submitted programs, evaluator scripts.
+"""Runs untrusted code: scorer plugins, submitted programs, evaluator scripts.
 
-What it exports loads when first used: a guest, which runs inside the sandbox, needs none of it.
+Exports load at first use: a guest, which runs inside the sandbox, needs none of them.
 """
 
 from importlib import import_module
@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tallymark.sandbox.limits import Limits
     from tallymark.sandbox.machine_probe import Machine
-    from tallymark.sandbox.plugin_code import PluginCode
     from tallymark.sandbox.plugin_sandbox import Sandbox
     from tallymark.sandbox.plugins.plugin_calls import DeadlyCalls
+    from tallymark.sandbox.plugins.plugin_files import PluginCode
     from tallymark.sandbox.policy import Policy
     from tallymark.sandbox.program_run import ProgramOutcome, run_program
 
@@ -30,7 +30,7 @@ _HOMES = {
     "DeadlyCalls": "tallymark.sandbox.plugins.plugin_calls",
     "Limits": "tallymark.sandbox.limits",
     "Machine": "tallymark.sandbox.machine_probe",
-    "PluginCode": "tallymark.sandbox.plugin_code",
+    "PluginCode": "tallymark.sandbox.plugins.plugin_files",
     "Policy": "tallymark.sandbox.policy",
     "ProgramOutcome": "tallymark.sandbox.program_run",
     "Sandbox": "tallymark.sandbox.plugin_sandbox",

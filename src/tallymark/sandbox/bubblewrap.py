@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SCRATCH = Path("/tally-scratch")
-"""Where a sandboxed process may write, as it sees it; no machine has its own data there."""
+"""The scratch folder as a sandboxed process sees it; no machine has its own data there."""
 _NOBODY = "65534"
 
 
 def executable() -> str | None:
-    """Where `bwrap` is, if it is installed."""
+    """Path of `bwrap`, if it is installed."""
     return shutil.which("bwrap")
 
 
@@ -32,13 +32,13 @@ def command(
     die_with_parent: bool = True,
     environment: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The command line up to and with `--`: no network, no /proc, nothing but the binds.
+    """The command line up to and including `--`: no network, no /proc, only the binds.
 
-    `binds` are read-only, by where they are seen; what is `hidden` among them looks empty. The
-    scratch folder is in memory and holds `scratch_mb`; with None it is an empty folder that nobody
-    can write to. `may_mount` leaves the program the right to mount within its own view.
-    `die_with_parent` means the thread that starts it, not the process: a starter that lives
-    shorter than the program must not ask for it.
+    `binds` are read-only and keyed by their paths inside; `hidden` folders look empty. The
+    scratch folder is in memory and holds `scratch_mb`; with None it is an empty read-only folder.
+    `may_mount` leaves the program the right to mount within its own view. `die_with_parent` means
+    the thread that starts it, not the process: do not set it for a starter that ends before the
+    program.
     """
     # Alone, --unshare-all would go on without a user namespace where there can be none.
     words = [executable() or "bwrap", "--unshare-all", "--unshare-user", "--as-pid-1"]

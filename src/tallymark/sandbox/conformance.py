@@ -1,8 +1,8 @@
-"""What every backend of the sandbox must withstand: `conformance.toml`, and how to check it.
+"""Runs the attacks of `conformance.toml`, which every backend of the sandbox must withstand.
 
 Each case is a plugin, hostile or ordinary, or a program. After a plugin, the same one and another
-must still score rightly when called with metrics that ask for calm; after each case, what the host
-owns must be as it was.
+must still score correctly with harmless metrics; after each case, the host's files must be
+unchanged.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tallymark.sandbox import interpreter
 from tallymark.sandbox.limits import Limits
-from tallymark.sandbox.plugin_code import PluginCode
+from tallymark.sandbox.plugins.plugin_files import PluginCode
 from tallymark.sandbox.program_run import ProgramOutcome, run_program
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _SHORT_S = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attack:
-    """One plugin or program, and what must come of running it."""
+    """One plugin or program, and the required outcome."""
 
     name: str
     body: str = ""
@@ -67,17 +67,17 @@ class Attack:
         return _SHORT_S if "timeout" in self.stopped else self.wall_s
 
     def find_program_fault(self, outcome: ProgramOutcome) -> str | None:
-        """Why this is not how the program must end."""
+        """The difference from the ending that the case requires, if there is one."""
         if self.stopped:
             right, wanted = outcome.stopped in self.stopped, " or ".join(self.stopped)
         else:
-            said = outcome.stdout.decode(errors="replace")
-            right = outcome.ok and bool(said) and "reached" not in said
+            output = outcome.stdout.decode(errors="replace")
+            right = outcome.ok and bool(output) and "reached" not in output
             wanted = "every try refused"
         return None if right else f"{self.name}: {wanted} expected, not {outcome}"
 
     def find_fault(self, score: Score) -> str | None:
-        """Why this is not the outcome that must be."""
+        """The difference from the outcome that the case requires, if there is one."""
         if self.stopped:
             stopped = score.metadata.get("stopped")
             right = (
@@ -99,7 +99,7 @@ def _read_suite() -> dict[str, Any]:
 
 
 def load_attacks(backend: str) -> list[Attack]:
-    """Those that hold for this backend, in the order of the file."""
+    """The attacks for this backend, in the order of the file."""
     found = (
         Attack(**fields | {"stopped": tuple(fields.get("stopped", ()))})
         for fields in _read_suite()["case"]
@@ -108,7 +108,7 @@ def load_attacks(backend: str) -> list[Attack]:
 
 
 def host_paths() -> list[str]:
-    """What nobody inside should see named: this installation, who uses it, and where it runs."""
+    """Paths that must not appear inside: of this installation, its user, and its folder."""
     known = (Path.home(), Path.cwd(), Path(sys.prefix), Path(sys.base_prefix), interpreter.OUR_CODE)
     named = (path for known_path in known for path in (known_path, known_path.resolve()))
     system = {"bin", "etc", "lib", "lib64", "sbin", "usr"}
@@ -116,7 +116,7 @@ def host_paths() -> list[str]:
 
 
 class Conformance:
-    """The plugins laid out in a folder, and things of the host for them to go after."""
+    """The plugins in a folder, and files and sockets of the host for them to attack."""
 
     def __init__(self, folder: Path) -> None:
         self._plugins, self._host = folder / "plugins", folder / "host"
@@ -152,7 +152,7 @@ class Conformance:
         self._open.close()
 
     def failures(self, sandbox: Sandbox, case: Attack) -> list[str]:
-        """What goes wrong in this sandbox, in sentences; nothing when all is well."""
+        """Failures of a case in this sandbox, in sentences."""
         if case.program:
             return self._find_program_failures(sandbox.policy, case)
         plugin = self._make_code(self._modules[case.name])

@@ -1,8 +1,8 @@
-"""The Python that untrusted code runs on: its files here, and where they lie inside the sandbox.
+"""The Python that runs untrusted code: its files on the host, and their places in the sandbox.
 
-Inside, everything of it is below `/python`, whoever's home it lies in outside: no path of this
-machine shows in `sys.path`, in a traceback or in the listing of a folder. Also how a module of
-this room is started on it as a program of its own, without the rest of Tallymark.
+Inside, all of it is below `/python`: no path of this machine shows in `sys.path`, in a traceback or
+in the listing of a folder. Also the command that starts a module of this package as a program of
+its own, without the rest of Tallymark.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 OUR_CODE = Path(__file__).parents[1]
 """The package `tallymark`, as the host sees it."""
 HOME = Path("/python")
-"""Where Python is inside; in a program's sandbox this is an environment, `BASE` what it is of."""
+"""Place of Python inside; in a program's sandbox it is an environment of the one at `BASE`."""
 BASE = HOME / "base"
 _LIBRARIES = HOME / "libraries"
 _SYSTEM = tuple(Path("/", name) for name in ("usr", "lib", "lib32", "lib64", "nix", "gnu"))
@@ -26,8 +26,9 @@ _SYSTEM = tuple(Path("/", name) for name in ("usr", "lib", "lib32", "lib64", "ni
 _LIBRARY_FOLDER = re.compile(
     r"(/usr)?/lib(32|64|x32|/[a-z0-9_]+-linux-[a-z0-9]+)|/(nix|gnu)/store/.+"
 )
-"""Folders of the system that hold its libraries and nothing else. Of any other folder, single files
-are shown: a library may lie in somebody's home, beside their keys."""
+"""Folders of the system that hold libraries only. Of any other folder, single files are shown: a
+library may be in a user's home folder, next to keys.
+"""
 _EXTENSIONS = "_ssl _hashlib _ctypes _lzma _bz2 _sqlite3 zlib _uuid readline _curses pyexpat"
 """Parts of the standard library that need libraries of their own."""
 _SHOW_LIBRARIES = f"""
@@ -51,21 +52,21 @@ sys.modules[name].main()
 
 
 def host_path() -> Path:
-    """The Python that runs this, not the link or copy of it in a virtual environment."""
+    """The real Python of this process, not the link or copy in a virtual environment."""
     base = getattr(sys, "_base_executable", None) or sys.executable
     return Path(base).resolve()
 
 
 def sandbox_path() -> Path:
-    """The same in a sandbox of bubblewrap."""
+    """Path of this Python in a sandbox of bubblewrap."""
     return BASE / "bin" / host_path().name
 
 
 @functools.cache
 def files() -> dict[Path, Path]:
-    """What this Python needs to run: itself, its library, shared libraries, what loads them.
+    """The files this Python needs: itself, its library, shared libraries, their loader.
 
-    By where they are seen inside; the values are where they are here.
+    Paths on the host, by their paths inside.
     """
     found = {sandbox_path(): host_path()} | dict(_library_folders()) | _own_libraries()
     return found | {path: path for path in (*_system_libraries(), *_loaders())}
@@ -82,10 +83,10 @@ def hidden_folders() -> list[Path]:
 
 @functools.cache
 def variables() -> dict[str, str]:
-    """What the environment must hold inside for Python to start there.
+    """Environment variables that Python needs to start inside.
 
-    A Python that names the folder of its shared library outright would look for it at a path that
-    does not exist inside; one that looks beside itself needs /proc to know where that is.
+    A Python that names the folder of its shared library as a path would look there, where nothing
+    is inside; one that looks next to itself needs /proc to find its own place.
     """
     folders = sorted({str(place.parent) for place in _own_libraries() if not _is_system(place)})
     return {"LD_LIBRARY_PATH": ":".join(folders)} if folders else {}
@@ -112,7 +113,7 @@ def _library_folders() -> list[tuple[Path, Path]]:
 
 @functools.cache
 def _is_relocatable() -> bool:
-    """Whether Python looks for its shared libraries beside itself, wherever that is."""
+    """True if Python looks for its shared libraries relative to itself."""
     return b"$ORIGIN" in host_path().read_bytes()
 
 
@@ -122,7 +123,7 @@ def _own_libraries() -> dict[Path, Path]:
 
     Not what else is loaded here, because a variable or a package asked for it.
     """
-    # Libraries are told by their real paths, and a prefix may be a link.
+    # The loader reports real paths, and a prefix may be a link.
     base, named = Path(sys.base_prefix).resolve(), host_path().read_bytes()
     found: dict[Path, Path] = {}
     for path in _loaded_libraries():
@@ -145,7 +146,7 @@ def _list_names(path: Path) -> list[Path]:
 
 
 def _system_libraries() -> list[Path]:
-    """The folders that the loader took libraries from, under each name of theirs."""
+    """Folders from which the loader took libraries, under each of their names."""
     folders = filter(None, map(_find_library_folder, _loaded_libraries()))
     found: list[Path] = []
     for folder in dict.fromkeys(folders):
@@ -168,9 +169,9 @@ def _is_system(path: Path) -> bool:
 
 @functools.cache
 def _loaded_libraries() -> list[Path]:
-    """The shared libraries in this process, but for those of packages.
+    """The shared libraries in this process, without those of packages.
 
-    Where Python looks for them beside itself (conda, uv), those that it may load later too.
+    With a relocatable Python (conda, uv), also those that it may load later.
     """
     maps = Path("/proc/self/maps").read_text(encoding="utf-8")
     if _is_relocatable():
@@ -188,7 +189,7 @@ def _loaded_libraries() -> list[Path]:
 
 
 def _loaders() -> list[Path]:
-    """What starts a program and knows where libraries are."""
+    """Files that start programs and locate libraries."""
     folders = (Path("/lib64"), Path("/lib"))
     found = [path for folder in folders for path in folder.glob("ld-*.so*")]
     cache = Path("/etc/ld.so.cache")

@@ -62,7 +62,7 @@ def prepare_control(option: int, value: int = 0, pointer: Any = 0) -> Callable[[
 
 
 def control(option: int, value: int = 0) -> int:
-    """The same at once."""
+    """Call `prctl` at once."""
     return prepare_control(option, value)()
 
 
@@ -82,7 +82,7 @@ def show_memory() -> None:
 
 
 def adopt_orphans() -> None:
-    """Whoever below this process loses its parent becomes its child, to be waited for."""
+    """Make orphans below this process its children, so that it can wait for them."""
     control(_ADOPT, 1)
 
 
@@ -97,7 +97,7 @@ def fork_numbered_apart() -> int:
 
     It takes the capability to administer; the caller must have one thread.
     """
-    python = ctypes.pythonapi  # keeps the interpreter's lock, as a fork must
+    python = ctypes.pythonapi  # holds the interpreter's lock, as a fork must
     python.PyOS_BeforeFork()
     zero = ctypes.c_ulong(0)
     flags = ctypes.c_ulong(_NEW_NUMBERS | signal.SIGCHLD)
@@ -123,15 +123,15 @@ def name_signal(number: int) -> str:
 def bury_process(pidfd: int) -> None:
     """Wait for a process that was killed, if it has become ours.
 
-    Where this process is the first of its machine or container, whoever loses a parent becomes its
-    child, and stays a zombie unless it is waited for.
+    Where this process is the first of its machine or container, orphans become its children, and
+    stay zombies unless it waits for them.
     """
     with suppress(ChildProcessError):
         os.waitid(os.P_PIDFD, pidfd, os.WEXITED)
 
 
 def bury_group(leader: int) -> None:
-    """The same for all that a process has started, which shared its group and was killed.
+    """Wait for all processes of a group that was killed, if they have become ours.
 
     It sends no signal itself: once the leader is gone, its number may be another's.
     """

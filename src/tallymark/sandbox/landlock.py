@@ -1,4 +1,4 @@
-"""Landlock: the kernel keeps this process, and its children, from files, network and signals.
+"""Landlock: the kernel denies this process and its children files, network and signals.
 
 https://docs.kernel.org/userspace-api/landlock.html
 """
@@ -125,7 +125,7 @@ class Rules:
 
 
 def prepare_enforcing(rules: int) -> Callable[[], int]:
-    """What keeps the process that calls it to the rules, for good: after forbidding privileges."""
+    """A prepared call that enforces the rules for good; new privileges must be forbidden first."""
     number, flags = ctypes.c_long(_RESTRICT), ctypes.c_uint32(0)
     return prepare("syscall", number, ctypes.c_int(rules), flags)
 

@@ -1,6 +1,6 @@
-"""Tries single layers, each in a child that is thrown away; run by the probe as a program.
+"""Tests single layers, each in a child that is thrown away; run by the probe as a program.
 
-A layer counts only when it was seen to hold: what it should refuse is asked for and refused.
+A layer counts only when it was seen to hold: the test tries what it should refuse.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ def main() -> None:
 
 
 def _try_in_child(trial: Callable[[], None]) -> str | None:
-    """What went wrong in a child of its own."""
+    """Run a trial in a child of its own; return the reason of its failure."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             trial()
-        except BaseException as error:  # noqa: BLE001 (whatever it is, the layer does not hold)
+        except BaseException as error:  # noqa: BLE001 (after any exception, the layer does not hold)
             os.write(theirs, str(error).encode() or b"failed")
         os._exit(0)
     os.close(theirs)
     with os.fdopen(ours, "rb") as heard:
-        said = heard.read().decode(errors="replace")
+        message = heard.read().decode(errors="replace")
     _, status = os.waitpid(child, 0)
     ended = os.waitstatus_to_exitcode(status)
-    return said or (f"the trial ended with {ended}" if ended else None)
+    return message or (f"the trial ended with {ended}" if ended else None)
 
 
 def _try_user_namespace() -> None:
@@ -72,5 +72,5 @@ def _try_seccomp(code: bytes) -> None:
 
 
 def _try_pidfd() -> None:
-    nothing = 0  # of all signals the one that only asks whether it may be sent
+    nothing = 0  # the signal that only checks the permission to send one
     signal.pidfd_send_signal(os.pidfd_open(os.getpid()), nothing)

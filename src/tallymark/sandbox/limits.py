@@ -10,10 +10,10 @@ from tallymark.errors import InvalidInput
 from tallymark.text import format_number
 
 DEFAULT_PLUGIN_TIMEOUT_S = 5.0
-"""How long one call of a plugin may take, everywhere; a challenge may set another (`timeout:`)."""
+"""Default time limit of one plugin call; a challenge may set another (`timeout:`)."""
 
 PAUSE_AFTER = 5
-"""An agent whose attempts cost so many processes of a plugin is paused, alone."""
+"""Number of processes after which an agent whose attempts end them is paused."""
 DEADLY = frozenset({"timeout", "memory", "crashed", "refused"})
 """Ways for a plugin's call to end that cost a process."""
 NOT_LOADED: Literal["not loaded"] = "not loaded"
@@ -22,7 +22,7 @@ NOT_LOADED: Literal["not loaded"] = "not loaded"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """Passing any of them ends the code; the outcome says which."""
+    """Limits of one run; code that exceeds one is ended, and the outcome names it."""
 
     wall_s: float = DEFAULT_PLUGIN_TIMEOUT_S
     cpu_s: float | None = None

@@ -1,4 +1,4 @@
-"""What this machine offers to wall off untrusted code, found by trying each layer in a child."""
+"""The sandbox layers of this machine, found by testing each one in a child."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tallymark.text import format_number
 SafeBackend = Literal["bubblewrap", "landlock"]
 MEMORY_GROUPS = "memory groups"
 _SIGNALS_SCOPED = 6
-"""The first version of Landlock that keeps signals in: without namespaces, nothing else does."""
+"""First version of Landlock that blocks signals: without namespaces, nothing else does."""
 _TRYING_S = 20.0
 _TRIAL_INSIDE = """
 import os, socket, sys
@@ -39,12 +39,12 @@ seen = {
 found = [what for what, is_seen in seen.items() if is_seen]
 sys.exit("code in it has " + ", ".join(found)) if found else print(token[::-1])
 """
-"""Run inside: what it reports is what bubblewrap keeps from it, not that it could be started."""
+"""Run inside: it reports what bubblewrap leaves visible, which a successful start does not show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One wall: whether it is here, what it guards against, what to do when it is not."""
+    """One layer: if it holds, what it guards against, and how to get it."""
 
     name: str
     guards: str
@@ -54,13 +54,13 @@ class Layer:
 
     @property
     def present(self) -> bool:
-        """Whether it was tried and held."""
+        """True if it was tested and held."""
         return self.why_not is None
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What was found, layer by layer."""
+    """The layers that were found."""
 
     kernel: str
     python: str
@@ -68,7 +68,7 @@ class Machine:
     layers: tuple[Layer, ...]
 
     def has(self, name: str) -> bool:
-        """Whether the layer of this name was tried and held."""
+        """True if the layer of this name was tested and held."""
         return any(each.name == name and each.present for each in self.layers)
 
     def missing(self, backend: SafeBackend) -> tuple[Layer, ...]:
@@ -165,14 +165,16 @@ def _try_layers() -> dict[str, Any]:
 
 
 class _HostThings(ExitStack):
-    """What code in bubblewrap must not find: a file, a socket and a variable of the host."""
+    """A file, a socket and a variable of the host that code in bubblewrap must not find."""
 
     def __enter__(self) -> Self:
         """A token by which they are known, and which only code that has run can send back."""
         super().__enter__()
         self.token = secrets.token_hex(16)
         self.file = self.enter_context(tempfile.NamedTemporaryFile(prefix="tally-")).name
-        with suppress(OSError):  # where we may have no sockets ourselves, nobody needs to find one
+        with suppress(
+            OSError
+        ):  # where this process may have no sockets, code inside cannot find one
             listener = self.enter_context(socket.socket(socket.AF_UNIX))
             listener.bind(f"\0{self.token}")
             listener.listen()
@@ -217,23 +219,23 @@ def _start(
 
 
 def _end(process: subprocess.Popen[bytes], given: bytes = b"") -> tuple[bytes, str | None]:
-    """What it printed, and what went wrong."""
+    """The output of a trial, and its failure, if any."""
     try:
-        said, complaint = process.communicate(given, timeout=_TRYING_S)
+        output, complaint = process.communicate(given, timeout=_TRYING_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.communicate()
         return b"", f"it was not done after {format_number(_TRYING_S)} s"
     if process.returncode == 0:
-        return said, None
+        return output, None
     lines = complaint.decode(errors="replace").strip().splitlines()
-    return said, lines[-1] if lines else f"it ended with {process.returncode}"
+    return output, lines[-1] if lines else f"it ended with {process.returncode}"
 
 
 def _read_layers(process: subprocess.Popen[bytes], code: bytes) -> dict[str, Any]:
-    said, trouble = _end(process, code)
+    output, trouble = _end(process, code)
     if trouble is None:
-        found: dict[str, Any] = json.loads(said)
+        found: dict[str, Any] = json.loads(output)
         return found
     return dict.fromkeys(_TEXTS, f"it could not be tried: {trouble}") | {"abi": 0}
 
@@ -245,8 +247,8 @@ def _find_wrapped_trouble(
         return "there is no bwrap on the PATH"
     ended = [_end(process) for process in processes]
     unseen = "what it should start did not run"
-    told = (f"{host.token[::-1]}\n").encode()
-    troubles = [trouble or unseen for said, trouble in ended if trouble or said != told]
+    answer = (f"{host.token[::-1]}\n").encode()
+    troubles = [trouble or unseen for output, trouble in ended if trouble or output != answer]
     if not troubles:
         return None
     who = "root" if os.geteuid() == 0 else "this user"

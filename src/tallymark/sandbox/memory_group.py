@@ -1,9 +1,9 @@
-"""Cgroup v2: the kernel keeps all processes of a program together under one limit of memory.
+"""Cgroup v2: one memory limit for all processes of a program together.
 
-https://docs.kernel.org/admin-guide/cgroup-v2.html. Only where the machine gives us a group to make
-others in: as root, or delegated, as systemd does for a user's services. Elsewhere what a program
-uses is looked at now and then, and it may use more in between. Only the standard library: the
-trial of it runs alone.
+https://docs.kernel.org/admin-guide/cgroup-v2.html. Available where the machine provides a group in
+which this process can make others: as root, or delegated, as systemd does for a user's services.
+Elsewhere the use of memory is polled, and a program may use more in between. Imports only the
+standard library: its trial runs alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _EMPTYING_S = 5.0
 
 
 class MemoryGroup:
-    """A group for one program; who writes 0 to `entrance` is in it, with all that it starts."""
+    """A group for one program; a process that writes 0 to `entrance` enters it with children."""
 
     def __init__(self, parent: Path, most: int) -> None:
         self._folder = parent / f"tally-{secrets.token_hex(8)}"
@@ -36,22 +36,24 @@ class MemoryGroup:
             raise
 
     def is_limit_passed(self) -> bool:
-        """Whether the kernel has ended the program for its memory."""
+        """True if the kernel ended the program because of its memory limit."""
         counts = self._read_events()
         return counts.get("oom_kill", 0) > 0 and counts.get("oom", 1) > 0
 
     def is_machine_full(self) -> bool:
-        """Whether it has done so within the limit: the machine or a group above had no more."""
+        """True if the kernel ended it within the limit: the machine or a group above had no
+        more.
+        """
         counts = self._read_events()
         return counts.get("oom_kill", 0) > 0 and counts.get("oom", 1) == 0
 
     def _read_events(self) -> dict[str, int]:
-        """`oom` counts how often this group's own limit kept it from having more."""
+        """Counters of the kernel; `oom` counts how often this group reached its own limit."""
         lines = (self._folder / "memory.events").read_text(encoding="ascii").splitlines()
         return {name: int(count) for name, count in map(str.split, lines)}
 
     def close(self) -> None:
-        """Remove it, when all that was in it has been killed: the dead take a moment to leave."""
+        """Remove it once all processes in it are killed: they take a moment to leave."""
         os.close(self.entrance)
         with suppress(OSError):  # an older kernel has no such file
             self._write_existing("cgroup.kill", "1")
@@ -70,11 +72,11 @@ class MemoryGroup:
 
 
 class NoGroup(Exception):
-    """No group can be made here; the text says why."""
+    """No group can be made here, for the reason in the text."""
 
 
 def find_parent(proc: Path = Path("/proc/self")) -> Path:
-    """The group to make others in: our own, or the one above it, whichever may have children."""
+    """The group to make others in: our own, or the one above it if ours may have no children."""
     own = _find_own(proc)
     whys = []
     for folder in dict.fromkeys((own, own.parent)):

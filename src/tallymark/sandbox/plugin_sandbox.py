@@ -1,14 +1,13 @@
-"""`Sandbox`: scores attempts by plugins that nobody needs to trust."""
+"""`Sandbox`: scores attempts by untrusted plugins."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self
 
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S, Limits
-from tallymark.sandbox.plugins.attempt_batch import score_batch
 from tallymark.sandbox.plugins.attempt_exchange import PluginJob
 from tallymark.sandbox.plugins.guest_pool import Pool
-from tallymark.sandbox.plugins.plugin_calls import Calls, DeadlyCalls
+from tallymark.sandbox.plugins.plugin_calls import Calls, DeadlyCalls, score_batch
 from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.scoring.plugin_contract import require_mapping
 from tallymark.scoring.score import Origin, Score
@@ -16,7 +15,7 @@ from tallymark.scoring.score import Origin, Score
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tallymark.sandbox.plugin_code import PluginCode
+    from tallymark.sandbox.plugins.plugin_files import PluginCode
 
 _LIMITS = Limits()
 
@@ -58,7 +57,7 @@ class Sandbox:
         *,
         timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
     ) -> Score:
-        """One attempt's score; whatever goes wrong is a failed score that says what."""
+        """One attempt's score; any failure is a failed score with its cause."""
         return self.score_many(code, [metrics], config, ctx, timeout_s=timeout_s)[0]
 
     def score_many(  # noqa: PLR0913 (each says one thing about the calls)
@@ -74,16 +73,16 @@ class Sandbox:
     ) -> list[Score]:
         """The scores that `score` would give each of the attempts.
 
-        `users` says whose attempt each is: `ctx["end_user_id"]`, the one thing in a context that
-        differs between attempts at a challenge. An agent whose attempts cost five processes is
-        paused: what is left of its attempts is not run. `deadly` knows who did so before.
+        `users` has the agent of each attempt: `ctx["end_user_id"]`, the only value of a context
+        that differs between attempts at a challenge. An agent whose attempts cost five processes is
+        paused: its other attempts are not run. `deadly` has the earlier counts.
         """
         calls = self._make_calls(code, config, ctx, timeout_s, deadly)
         whose = [ctx.get("end_user_id")] * len(attempts) if users is None else users
         return self._add_warnings(score_batch(calls, list(zip(attempts, whose, strict=True))))
 
     def is_warm(self, code: PluginCode) -> bool:
-        """Whether a guest of this plugin is running."""
+        """True if a guest of this plugin is running."""
         return self._pool.warm(code)
 
     def _make_calls(
@@ -103,7 +102,7 @@ class Sandbox:
         )
 
     def _add_warnings(self, scores: list[Score]) -> list[Score]:
-        """Every score says so when nothing kept its plugin in."""
+        """Add the policy's warning to every score made without a sandbox."""
         if self.policy.warnings:
             for score in scores:
                 score.metadata["warning"] = "; ".join(self.policy.warnings)

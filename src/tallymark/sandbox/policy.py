@@ -1,4 +1,4 @@
-"""`Policy`: behind which walls untrusted code runs here. Without walls, it does not run."""
+"""`Policy`: the sandbox backend for untrusted code. Without a backend, it does not run."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ UNSAFE_WARNING = (
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Which backend to use, and what every result made with it has to say."""
+    """A backend, and the warnings on every result made with it."""
 
     backend: Backend
     warnings: tuple[str, ...] = ()
     fallback: str = field(default="", compare=False)
-    """Why it is not a stronger one that nobody decided against; empty when there is none."""
+    """Reason for a weaker backend than wanted, if it was not chosen; otherwise empty."""
 
     def describe(self, limits: Limits) -> str:
-        """Behind what something was run, in a line to keep with what came of it."""
+        """The backend and limits in one line, to store with a result."""
         return f"{self.backend}: {limits.describe()}"
 
 
 def choose_policy(*, insecure_local: bool = False, backend: str | None = None) -> Policy:
-    """What this machine allows: the backend asked for, or the strongest that works here.
+    """Choose the requested backend, or the strongest that works here.
 
-    Fails closed: with no safe backend it raises WorkFailed, saying what is missing and what to
-    install. Only `insecure_local`, by its name, does without.
+    Fails closed: without a safe backend it raises WorkFailed, which names what is missing and what
+    to install. Only `insecure_local` runs without one.
     """
     if insecure_local:
         if backend is not None:

@@ -20,8 +20,7 @@ from tallymark.sandbox.memory_group import MemoryGroup, NoGroup, find_parent
 from tallymark.sandbox.policy import Policy, choose_policy
 from tallymark.sandbox.programs.bubblewrap_run import run_in_bubblewrap
 from tallymark.sandbox.programs.direct_run import run_direct
-from tallymark.sandbox.programs.launcher_start import ProgramEnding
-from tallymark.sandbox.programs.program_pipes import Dialogue, PassedLimit
+from tallymark.sandbox.programs.launcher_process import Dialogue, PassedLimit, ProgramEnding
 from tallymark.sandbox.programs.program_task import ProgramTask, make_task
 from tallymark.watched_work import watch
 
@@ -34,7 +33,7 @@ _NO_FILES: Mapping[str, bytes | str | Path] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramOutcome:
-    """How a program ended and what it left. `stopped` names the limit that it passed."""
+    """The end of a program and its output. `stopped` names the limit that it exceeded."""
 
     exit_code: int | None
     """None when a signal ended it."""
@@ -48,7 +47,7 @@ class ProgramOutcome:
 
     @property
     def ok(self) -> bool:
-        """It ended by itself, and says that all went well."""
+        """True if it ended with exit code 0, within all limits."""
         return self.exit_code == 0 and self.stopped is None
 
 
@@ -63,11 +62,11 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
     policy: Policy | None = None,
     dialogue: Dialogue | None = None,
 ) -> ProgramOutcome:
-    """Runs a command in a new sandbox, in a folder with these files, and waits for its end.
+    """Run a command in a new sandbox, in a folder with these files, and wait for its end.
 
     `python` is this Python, without packages unless `packages` lets it see those installed here.
-    `keep` names files to read back when it has ended. With a `dialogue` it is told more while it
-    runs: `wall_s` is the time until the first turn, and each turn says its own. Raises InvalidInput
+    `keep` names files to read back when it has ended. A `dialogue` sends more input while it
+    runs: `wall_s` is the time until the first turn, and each turn has its own. Raises InvalidInput
     for a wrong request, and WorkFailed where no sandbox can be had.
     """
     task = make_task(
@@ -86,7 +85,7 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
         except (InvalidInput, WorkFailed):
             raise
         except Exception as error:
-            # No process, memory or disk to be had, or a mistake of ours: never the program's fault.
+            # No process, memory or disk available, or a mistake of ours: never the program's fault.
             work.outcomes["unusable"] += 1
             raise WorkFailed(f"the sandbox cannot be used: {error}") from error
         stopped = ended.stopped or _SIGNALS_OF_LIMITS.get(ended.code)
@@ -131,7 +130,7 @@ def _run_task(task: ProgramTask, policy: Policy) -> ProgramEnding:
 
 @contextmanager
 def _open_group(most: int) -> Iterator[MemoryGroup | None]:
-    """A group that the kernel keeps under so many bytes; None where the machine gives none."""
+    """A memory group with this limit in bytes; None where the machine has none."""
     group = None
     if probe().has(MEMORY_GROUPS):
         with suppress(OSError, NoGroup):  # as many as there may be, or our own was changed

@@ -1,4 +1,4 @@
-"""Limits that the kernel keeps for a process: memory, files, output.
+"""Limits that the kernel enforces for a process: memory, files, output.
 
 Processor time is not among those of a plugin: it has one thread, so its deadline bounds that too.
 """
@@ -23,10 +23,10 @@ def apply(limits: Limits) -> None:
 
 
 def apply_to_files(most: int) -> None:
-    """Bind this process to so many open files.
+    """Limit this process's open files.
 
-    Not part of `apply`: descriptors on their way from all guests of a user together may not be
-    more than this, so a guest, which sends some, must not be bound so tightly as its children.
+    Not part of `apply`: descriptors in transit from all guests of a user together may not exceed
+    this, so a guest, which sends some, needs a looser limit than its children.
     """
     lower(resource.RLIMIT_NOFILE, most)
 

@@ -17,7 +17,7 @@ MOST_ENTRIES = 10_000
 
 
 def lay_file(folder: Path, name: str, data: bytes) -> None:
-    """Writes one file under the folder, with the folders that it needs. Executable: it may be."""
+    """Write one file under the folder, executable, with the folders that it needs."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
@@ -27,7 +27,7 @@ def lay_file(folder: Path, name: str, data: bytes) -> None:
 def collect_files(
     folder: Path, names: list[str], most: int
 ) -> tuple[dict[str, bytes], dict[str, str]]:
-    """The named files, and why others were left out; a missing one is in neither.
+    """Read the named files, with the reasons for others; a missing one is in neither.
 
     Called when the program is dead. What it left may still be meant to mislead: no link is
     followed, nothing but an ordinary file is read, and `most` bounds all of them together.
@@ -51,7 +51,7 @@ def collect_files(
 
 
 def _read_file(folder: Path, name: str, most: int) -> bytes | str:
-    """What the file holds, or why it is not read."""
+    """The content of the file, or the reason why it is not read."""
     *above, last = name.split("/")
     with ExitStack() as stack:
         at = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -76,10 +76,10 @@ def _read_file(folder: Path, name: str, most: int) -> bytes | str:
 def is_overfull(
     folder: Path, most_bytes: int, most_entries: int = MOST_ENTRIES, *, removed_bytes: int = 0
 ) -> bool:
-    """Whether more lies in the folder than may; cheap, because it stops counting there.
+    """True if the folder holds more than allowed; stops counting there.
 
-    `removed_bytes` are in files that have no name any more but are still open. The program may
-    move things meanwhile: then this count is off, the next one is not.
+    `removed_bytes` are in files without a name that are still open. The program may move things
+    meanwhile: then this count is wrong, and the next one is right.
     """
     size, entries = removed_bytes, 0
     folders = [str(folder)]
@@ -103,7 +103,7 @@ def is_overfull(
 
 
 def remove_folder(folder: Path) -> None:
-    """Removes the folder, however deep it is: every folder in it first moves up to the top."""
+    """Remove the folder at any depth: every folder in it first moves up to the top."""
     unique = secrets.token_hex(8)
     moved = itertools.count()
     while inner := list(folder.iterdir()):
@@ -116,7 +116,7 @@ def remove_folder(folder: Path) -> None:
                 if child.is_symlink() or not child.is_dir():
                     child.unlink()
                 else:
-                    # Only who may write to a folder may move it.
+                    # A folder can be moved only with write permission on it.
                     child.chmod(0o700)
                     child.rename(folder / f"{unique}.{next(moved)}")
             entry.rmdir()

@@ -1,7 +1,7 @@
 """Seccomp: the system calls that sandboxed code may make. What is not in a table is refused.
 
-Most of what is refused looks to the code like a missing permission. What no scorer or submission
-ever needs, and what only an attack asks for, ends the process.
+Most refusals look to the code like a missing permission. Calls that only an attack makes end the
+process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ rt_sigpending rt_sigprocmask rt_sigreturn rt_sigsuspend rt_sigtimedwait sched_ge
 sched_get_priority_min sched_getaffinity sched_getparam sched_getscheduler sched_yield
 set_robust_list set_tid_address setrlimit sigaltstack sysinfo time times uname
 """
-# A pair of sockets joined to each other, as asyncio makes, reaches nobody.
+# A pair of connected sockets, as asyncio makes, leads nowhere else.
 _PAIR = "recvfrom recvmsg getsockname getpeername getsockopt shutdown"
 _OTHERS = "fork kill rt_sigqueueinfo setpgid setsid tkill vfork wait4 waitid sched_setaffinity"
 _PROCESSES = f"{_OTHERS} tgkill"
@@ -50,8 +50,8 @@ _ATTRIBUTES = """
 chmod fchmod fchmodat fchmodat2 fstatfs futimesat getxattr lgetxattr fgetxattr listxattr llistxattr
 flistxattr statfs utime utimensat utimes
 """
-"""Attributes of files, and how full a file system is: where others write to it too, by that code
-would leave notes for its next call."""
+"""Attributes of files, and the space on a file system: on a shared one, code could leave notes
+in them for its next call."""
 _GUEST = """
 capset landlock_add_rule landlock_create_ruleset landlock_restrict_self pidfd_open
 pidfd_send_signal sendmsg
@@ -80,7 +80,7 @@ _LOCK_FCNTLS = (6, 7, 37, 38)
 such as the null device, code would leave notes for its next call and for other sandboxes. What
 can only be opened here needs none, so SQLite and the like work."""
 _SAFE_CONTROLS = (1, 2, 3, 15, 16, 39)
-"""What happens when the parent dies, dumpable, the thread's name, are new privileges forbidden."""
+"""Death signal of the parent, dumpable, the thread's name, and if new privileges are forbidden."""
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW flag that `clone` takes
 _NEW_NUMBERS = 0x20000000
 _UNIX, _STREAM, _SOCKET_TYPES = 1, 1, 0xF
@@ -185,7 +185,7 @@ def _export(rules: Any) -> bytes:
 
 def _load_library() -> Any:
     # Late: only the host has it, while this module is loaded inside too, and it starts programs to
-    # find libseccomp, or raises when there is none, which `tally doctor` has to tell.
+    # find libseccomp, or raises when there is none, which `tally doctor` reports.
     import pyseccomp  # type: ignore[import-untyped]  # noqa: PLC0415
 
     return pyseccomp
@@ -205,7 +205,7 @@ def _allow_by_argument(rules: Any, *, fork: bool, controls: Sequence[int] = ()) 
         ("ioctl", 1, _SAFE_IOCTLS),
         ("fcntl", 1, _SAFE_FCNTLS),
         ("prctl", 0, (*_SAFE_CONTROLS, *controls)),
-        ("prlimit64", 0, (0,)),  # its own limits, nobody else's
+        ("prlimit64", 0, (0,)),  # its own limits only
         ("sendto", 4, (0,)),  # to the other end of the pair, not to an address
     ):
         for value in values:

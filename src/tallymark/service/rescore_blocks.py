@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.challenges.rescore_plan import Page, Rescored, RescorePlan
     from tallymark.engine.engine_choice import EngineChoice
-    from tallymark.sandbox.plugin_code import PluginCode
+    from tallymark.sandbox.plugins.plugin_files import PluginCode
     from tallymark.store import Store
 
 Deaths = tuple[int, str]

@@ -14,7 +14,7 @@ from tallymark.challenges.attempt_formula import AttemptFormula
 from tallymark.challenges.plugins import find_plugin, load_plugin
 from tallymark.challenges.plugins.plugin import BuiltinPlugin
 from tallymark.errors import FormulaError, InvalidInput, ScorerError
-from tallymark.sandbox.plugin_code import PluginCode
+from tallymark.sandbox.plugins.plugin_files import PluginCode
 
 LOUD = "raise SystemExit('imported on the host')\n"
 

@@ -10,7 +10,7 @@ from tests.challenges.plugins.plugin_folders import SCORER, folder_with, install
 
 from tallymark.challenges.plugins import find_plugin
 from tallymark.errors import ScorerError
-from tallymark.sandbox.plugin_code import PluginCode
+from tallymark.sandbox.plugins.plugin_files import PluginCode
 
 LOUD = "raise SystemExit('imported on the host')\n"
 

@@ -50,7 +50,7 @@ def test_an_answer_may_be_under_way() -> None:
     assert frames.begun
 
 
-def test_what_is_given_is_marked_as_if_it_were_encoded_with_its_mark() -> None:
+def test_marking_an_answer_equals_encoding_it_with_its_mark() -> None:
     result = {"score": 1.0}
     encode = msgspec.msgpack.encode
     assert mark_given(encode(result)) == encode((GIVEN, result))

@@ -98,7 +98,7 @@ def test_nan_stays_nan() -> None:
     ["x" * 99, [1] * 99, {"a": ("b", {"c": [None, "d" * 50]})}, {LyingInt(1): Fraction(1, 2)}],
     ids=["text", "list", "nested", "other values"],
 )
-def test_what_is_small_enough_is_encoded_as_ever(value: object) -> None:
+def test_small_data_is_encoded_as_without_a_limit(value: object) -> None:
     assert encode_within(value, 100) == encode(value)
 
 

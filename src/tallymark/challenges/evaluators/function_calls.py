@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.organiser_script import run_limited
 from tallymark.documents.bounded_json import read_bounded_json
 from tallymark.sandbox import Limits
-from tallymark.sandbox.programs.program_pipes import Turn
+from tallymark.sandbox.programs.launcher_process import Turn
 
 if TYPE_CHECKING:
     from tallymark.challenges.evaluators.program_cases import ProgramCase
     from tallymark.sandbox import Policy, ProgramOutcome
-    from tallymark.sandbox.programs.program_pipes import Dialogue
+    from tallymark.sandbox.programs.launcher_process import Dialogue
 
 TOTAL_S = 120.0
 """For all cases together, unless a challenge says otherwise: so long may one hold a worker."""
@@ -162,10 +162,10 @@ class _CaseTalk:
         self.is_loaded, self.not_loaded = False, ""
         self.answered = 0
 
-    def hear(self, said: bytes) -> Turn | None:
-        """What to ask next, if what was said is the answer that is waited for."""
+    def hear(self, output: bytes) -> Turn | None:
+        """The next call, if the output is the expected answer."""
         begin = len(self._heard)
-        self._heard += said
+        self._heard += output
         while (end := self._heard.find(b"\n", begin)) >= 0:
             line = bytes(self._heard[:end])
             del self._heard[: end + 1]

@@ -22,7 +22,7 @@ from tallymark.challenges.plugins.plugin_sources import (
 )
 from tallymark.errors import ScorerError, WorkFailed, suggest
 from tallymark.importing import find_entry_points
-from tallymark.sandbox.plugin_code import PluginCode
+from tallymark.sandbox.plugins.plugin_files import PluginCode
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint

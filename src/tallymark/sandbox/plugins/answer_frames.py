@@ -1,8 +1,8 @@
-"""How bytes travel between the host and the child that runs a plugin.
+"""The bytes between the host and the child that runs a plugin.
 
-To the child: which kind of call it is, then messages, each with its length. From the child: frames,
-each with an answer and the nonce that the host gave this child, so that what a plugin writes by
-chance or by guess is not taken for one.
+The child gets a header, then messages, each with its length. The host gets frames, each with an
+answer and the nonce that the host gave this child, so that nothing a plugin writes by chance or
+guess is taken for an answer.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ _CALL = struct.Struct(f"!{NONCE_BYTES}sI")
 CALL_BYTES = _CALL.size
 
 GIVEN, FAILED = 0, 1
-"""An answer is (GIVEN, what the plugin returned) or (FAILED, which kind of failure, a sentence)."""
+"""An answer is (GIVEN, the plugin's return) or (FAILED, the kind of failure, a sentence)."""
 
 
 class BadFrame(Exception):
-    """What came is no answer; the text says why."""
+    """Bytes that are no answer, with the reason."""
 
 
 class Call(NamedTuple):
-    """What a child is told first, by the host alone."""
+    """The header for a child, written by the host alone."""
 
     nonce: bytes
     most: int
     """Bytes that an answer may have."""
 
     def pack(self) -> bytes:
-        """As it is sent."""
+        """Encode the header."""
         return _CALL.pack(*self)
 
     @classmethod
     def unpack(cls, data: bytes) -> Call:
-        """As it came."""
+        """Decode a header."""
         return cls(*_CALL.unpack(data))
 
 
@@ -48,7 +48,7 @@ def pack_message(data: bytes) -> bytes:
 
 
 def read_length(prefix: bytes) -> int:
-    """How long the message is that follows this prefix."""
+    """Length of the message after this prefix."""
     size: int = _LENGTH.unpack(prefix)[0]
     return size
 
@@ -65,7 +65,7 @@ def read_header(header: bytes) -> tuple[bytes, int]:
 
 
 def mark_given(encoded: bytes) -> bytes:
-    """What a plugin returned, encoded, as the answer (GIVEN, that)."""
+    """A plugin's return, encoded, as the answer (GIVEN, return)."""
     return b"\x92\x00" + encoded
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 import secrets
 import select
+import signal
 import socket
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from tallymark.sandbox import scratch_folder
-from tallymark.sandbox.plugins import answer_frames
-from tallymark.sandbox.plugins.call_endings import Ending, NoAnswer
+from tallymark.sandbox.kernel_calls import name_signal
+from tallymark.sandbox.plugins import answer_frames, guest_child
 from tallymark.sandbox.plugins.guest import SCRATCH_FILES
 from tallymark.sandbox.plugins.guest_handle import GuestGone
 from tallymark.sandbox.plugins.plain_data import decode_answer, encode
@@ -24,23 +26,79 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallymark.sandbox.limits import Limits
-    from tallymark.sandbox.plugin_code import PluginCode
     from tallymark.sandbox.plugins.guest_handle import ChildHandle, GuestHandle
-    from tallymark.sandbox.plugins.plugin_files import CompiledFiles
+    from tallymark.sandbox.plugins.plugin_files import CompiledFiles, PluginCode
+
+StoppedCall = Literal[
+    "timeout", "memory", "crashed", "raised", "refused", "bad answer", "not loaded", "paused"
+]
+
+_EXITS: dict[int, tuple[StoppedCall, str]] = {
+    guest_child.NO_MEMORY: ("memory", "the plugin used more memory than it may"),
+    guest_child.NOT_LOCKED_IN: ("crashed", "the sandbox around the plugin could not be set up"),
+    guest_child.BROKEN: ("bad answer", "the plugin broke the channel of its answer"),
+}
+_SIGNALS: dict[int, tuple[StoppedCall, str]] = {
+    signal.SIGSYS: ("refused", "the plugin asked the system for something that no plugin may do"),
+    # The first process of a namespace is ended so when it aborts itself.
+    signal.SIGSEGV: ("crashed", "the plugin crashed (SIGSEGV), or aborted itself"),
+    signal.SIGABRT: ("crashed", "the plugin aborted itself (SIGABRT)"),
+    signal.SIGKILL: ("crashed", "the plugin was killed twice (SIGKILL), or killed itself"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """The kind of failure, and a sentence about it."""
+
+    stopped: StoppedCall
+    text: str
+    killed: bool = False
+    """Ended by SIGKILL, but not by us: by the plugin itself, for example through its limit of
+    processor time, or from outside, such as a kernel that is out of memory.
+    """
+
+    @classmethod
+    def of(cls, code: int, *, began_answer: bool) -> Ending:
+        """The ending for a child's exit code, negative for a signal, without a whole answer."""
+        if code in _EXITS:
+            return cls(*_EXITS[code])
+        if -code in _SIGNALS:
+            return cls(*_SIGNALS[-code], killed=code == -signal.SIGKILL)
+        if code < 0:
+            return cls("crashed", f"the plugin crashed with {name_signal(-code)}")
+        if began_answer:
+            return cls("bad answer", "the plugin ended in the middle of its answer")
+        return cls("crashed", f"the plugin ended itself with exit code {code} and gave no answer")
+
+
+class NoAnswer(Exception):
+    """A call without an answer; `ending` has the reason."""
+
+    at: int | None = None
+    """The attempt that was being scored, counted from 1; 0 while the plugin was loaded.
+
+    None when the whole guest has gone.
+    """
+
+    def __init__(self, ending: Ending) -> None:
+        super().__init__(ending.text)
+        self.ending = ending
+
 
 _READ = 2**18
 _LOOK_S = 0.05
-"""How often a scratch folder is looked at that lies on disk, where nothing else bounds it."""
+"""Interval between checks of a scratch folder on disk, which nothing else limits."""
 _GRACE_S = 0.01
 """In a batch, answers may be held back this long before the next attempt's clock starts."""
 _CLOSING_S = 1.0
 _MB = 2**20
 MOST_ANSWER = 2**17
-"""Bytes of one attempt's answer: so many attempts as are scored together fit into memory."""
+"""Largest answer of one attempt in bytes: the answers of a batch must fit into memory."""
 
 
 class PluginJob:
-    """What is the same for every attempt that one caller has scored: plugin, config, context."""
+    """The plugin, config and context of all attempts of one caller."""
 
     def __init__(
         self, code: PluginCode, limits: Limits, *, config: object, ctx: object, timeout_s: float
@@ -50,7 +108,7 @@ class PluginJob:
         self.most = int(limits.output_mb * _MB)
         self.most_of_one = min(self.most, MOST_ANSWER)
         self.disk = int(limits.disk_mb * _MB)
-        self._told = {
+        self._opening = {
             "module": code.module,
             "attribute": code.attribute,
             "config": encode(config),
@@ -59,12 +117,12 @@ class PluginJob:
         }
 
     def make_opening(self, nonce: bytes, compiled: CompiledFiles | None, root: Path) -> bytes:
-        """What a child is told before it gets attempts; without compiled code it makes that."""
-        told, most = self._told | {"compiled": compiled}, self.most_of_one
+        """The opening message for a child; without compiled code, the child compiles the files."""
+        opening, most = self._opening | {"compiled": compiled}, self.most_of_one
         if compiled is None:
-            told, most = {"module": None, "root": str(root)}, self.most
+            opening, most = {"module": None, "root": str(root)}, self.most
         call = answer_frames.Call(nonce, most)
-        return call.pack() + answer_frames.pack_message(encode(told))
+        return call.pack() + answer_frames.pack_message(encode(opening))
 
 
 def exchange_attempts(
@@ -134,8 +192,9 @@ class _AttemptTalk:
                 raise NoAnswer(self._make_timeout())
             for data in whole:
                 if expected == 0:
-                    said = "the plugin gave other answers than it was asked for"
-                    raise NoAnswer(Ending("bad answer", said))
+                    raise NoAnswer(
+                        Ending("bad answer", "the plugin gave more answers than attempts")
+                    )
                 expected -= 1
                 yield decode_answer(data, self._most_of_one)
                 deadline = time.monotonic() + allowed
@@ -181,8 +240,8 @@ class _AttemptTalk:
             if left <= 0:
                 raise NoAnswer(self._make_timeout())
             if self._is_overfull():
-                said = "the plugin wrote more to its scratch folder than it may"
-                raise NoAnswer(Ending("refused", said))
+                message = "the plugin wrote more to its scratch folder than it may"
+                raise NoAnswer(Ending("refused", message))
 
     def _is_overfull(self) -> bool:
         folder, most = self._guest.folder, self._job.disk
@@ -214,7 +273,7 @@ class _AttemptTalk:
         except BlockingIOError:
             return None
         except OSError:
-            return self._stop_sending()  # the child has gone; what it said is still to be read
+            return self._stop_sending()  # the child has gone; its output is still to be read
 
     def _stop_sending(self) -> None:
         self._poll.modify(self._link, select.POLLIN)

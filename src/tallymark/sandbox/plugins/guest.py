@@ -1,8 +1,8 @@
 """The guest: a warm Python inside the sandbox that forks a child for each call of a plugin.
 
-It never reads or runs the plugin's code, and imports nothing because of what that says. It has
-loaded what most plugins use, is behind walls of its own, keeps children forked and locked in ahead
-of their calls, and gives each an empty folder to write to.
+It never reads or runs the plugin's code, and imports nothing because of it. It has imported what
+most plugins use, is confined itself, forks and confines children ahead of their calls, and gives
+each an empty folder to write to.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     _load(setup)
     _confine(setup)
     me = os.pidfd_open(os.getpid())
-    # Until here the host reads what went wrong; from here on whatever is printed goes nowhere.
+    # Until here the host reads error messages; from here on all output is discarded.
     for standard in (1, 2):
         os.dup2(0, standard)
     socket.send_fds(control, [b"here"], [me])
@@ -48,9 +48,9 @@ def main() -> None:
 
 
 def _load(setup: dict[str, Any]) -> None:
-    """Import ahead what is ours to choose, and leave only the library to import.
+    """Import modules ahead, and leave only the standard library to import.
 
-    Not the plugin's root: whatever this process may still import, it is none of the plugin's.
+    The plugin's root is not on the path: no later import of this process can load its code.
     """
     for name in setup["modules"]:
         with suppress(Exception):  # a module that this Python was built without
@@ -65,7 +65,7 @@ def _load(setup: dict[str, Any]) -> None:
 
 
 def _confine(setup: dict[str, Any]) -> None:
-    """What holds for the guest and for every child of it."""
+    """Confine the guest and all its children."""
     limits = Limits(**setup["limits"])
     # Mounting takes a capability, so it comes before they are all given up.
     if setup["mounts"]:
@@ -90,7 +90,7 @@ def _confine(setup: dict[str, Any]) -> None:
 
 
 def _cover_compiled(packages: list[str]) -> None:
-    """Compiled files say where they were compiled, which is nobody's business in here."""
+    """Hide compiled files: they contain paths of the host."""
     for home in packages:
         for folder, _, _ in os.walk(home):
             if folder.endswith("/__pycache__"):
@@ -98,7 +98,7 @@ def _cover_compiled(packages: list[str]) -> None:
 
 
 def _serve(control: socket.socket, nursery: _Nursery) -> None:
-    """Hand out one child after another, and tell how each has ended and at which attempt."""
+    """Hand out one child after another, and report how each ended and at which attempt."""
     waiting = select.poll()
     waiting.register(control, 0)
     alive: dict[int, _Child] = {}
@@ -121,7 +121,7 @@ def _serve(control: socket.socket, nursery: _Nursery) -> None:
 
 
 class _Nursery:
-    """What children are made of."""
+    """The parts that children share."""
 
     def __init__(self, setup: dict[str, Any]) -> None:
         self._root: str = setup["root"]
@@ -137,8 +137,8 @@ class _Nursery:
             self._rules.allow(write=[Path(os.devnull)])
 
     def fork(self) -> _Child:
-        """A child with a folder of its own, locked in and waiting for its call."""
-        # A name that nobody can foresee, in a folder that no child can list.
+        """A confined child with a folder of its own that waits for its call."""
+        # A name that cannot be guessed, in a folder that no child can list.
         folder = f"{self._scratch}/{os.urandom(8).hex()}"
         os.mkdir(folder, 0o700)  # noqa: PTH102 (at every call)
         rules = None if self._rules is None else self._rules.build(write=folder)
@@ -167,20 +167,19 @@ class _Child:
         theirs.close()
         self.pidfd = os.pidfd_open(pid)
         self._group = pid if walls.on_disk else None
-        """Where it is not the first process of a namespace, whose end is that of all in it."""
+        """The process group, where the child is not the first process of a namespace."""
 
     def hand_over(self, control: socket.socket) -> None:
         """Give the host the child's pidfd and the channel to it."""
         # The host may have gone: the next wait finds out. Any other failure ends the guest, which
-        # would else make children for ever that nobody hears of.
+        # would otherwise fork children for ever without a host.
         with suppress(BrokenPipeError, ConnectionResetError):
-            told = encode((self._name,))
-            socket.send_fds(control, [told], [self.pidfd, self._link.fileno()])
+            socket.send_fds(control, [encode((self._name,))], [self.pidfd, self._link.fileno()])
         self._link.close()
 
     def end(self) -> tuple[int, int, int]:
-        """See to it that it is gone with all that it wrote; which one, how, at which attempt."""
-        # Before it is waited for: until then its number is nobody else's. It has no group yet when
+        """End it and remove its files; return its number, exit code and attempt."""
+        # Before the wait: until then its number cannot be reused. It has no group yet when
         # it was ended at once; what a plugin starts where nothing forbids it may have left it.
         with suppress(ProcessLookupError, PermissionError):
             if self._group is not None:

@@ -1,11 +1,13 @@
-"""The child of a guest: locks itself in, has the attempts of one call answered, and ends.
+"""The child of a guest: it confines itself, answers the attempts of one call, and ends.
 
 One attempt it answers itself. Of many, each is answered by a process forked from this one, which
-then runs nothing of the plugin: so no attempt finds anything that another has left.
+then runs nothing of the plugin: so no attempt finds anything that another has left. Once the plugin
+is loaded, it can change anything in its process.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import select
@@ -13,44 +15,44 @@ import signal
 import sys
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tallymark.sandbox import kernel_calls, rlimits, seccomp
+from tallymark.sandbox.limits import NOT_LOADED
 from tallymark.sandbox.plugins import answer_frames
-from tallymark.sandbox.plugins.attempt_scorer import load_scorer
-from tallymark.sandbox.plugins.plain_data import decode, encode
-from tallymark.sandbox.plugins.plugin_files import compile_files
+from tallymark.sandbox.plugins.plain_data import TooLarge, decode, encode, encode_within
+from tallymark.sandbox.plugins.plugin_files import CompiledImporter, compile_files
 
 if TYPE_CHECKING:
     import mmap
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tallymark.sandbox.plugins.answer_frames import Call
 
 LINK = 3
 """The descriptor over which attempts come and answers go."""
 NOT_LOCKED_IN, NO_MEMORY, BROKEN = 113, 114, 115
-"""How it exits when it cannot say more."""
+"""Exit codes where it cannot send a message."""
 _HELD_S = 0.005
 _HELD_BYTES = 2**16
 
 
 @dataclass(frozen=True, slots=True)
 class Walls:
-    """What keeps a child in besides what it inherits, made ready ahead by its guest."""
+    """The walls around a child besides those that it inherits, prepared by its guest."""
 
     root: str
-    """The plugin's files: what a child imports from once it is locked in, and nobody before."""
+    """The plugin's files, which only a confined child imports."""
     scratch: str
     enforce: Callable[[], int] | None
     """Puts up Landlock's."""
     filter: seccomp.Filter | None
     open_files: int
     on_disk: bool
-    """Whether the scratch folder is the host's, so that the host must see which files are open."""
+    """True if the scratch folder is on the host, which must then see the open files."""
 
     def fork(self) -> int:
-        """In bubblewrap, a process that cannot tell by its number how many there were before."""
+        """Fork; in bubblewrap, a process whose number does not count the earlier ones."""
         return os.fork() if self.on_disk else kernel_calls.fork_numbered_apart()
 
     def put_up(self, link: int) -> None:
@@ -77,10 +79,10 @@ class Walls:
 
 
 def run_child(link: int, progress: mmap.mmap, walls: Walls, *, apart: bool) -> NoReturn:
-    """All that a child does. It never returns to the guest's code, whatever happens.
+    """The whole work of a child. It never returns to the guest's code.
 
-    `apart` is for many attempts. `progress` says which one is being scored, counted from 1; 0 while
-    the plugin is loaded.
+    `apart` is for many attempts. `progress` has the number of the attempt being scored, counted
+    from 1; 0 while the plugin is loaded.
     """
     # Taken now: the plugin can put something else in its place.
     leave, code = os._exit, NOT_LOCKED_IN
@@ -98,7 +100,7 @@ def run_child(link: int, progress: mmap.mmap, walls: Walls, *, apart: bool) -> N
         code = 0
     except MemoryError:
         code = NO_MEMORY
-    except BaseException:  # noqa: BLE001, S110 (the exit code tells)
+    except BaseException:  # noqa: BLE001, S110 (the exit code reports it)
         pass
     finally:
         leave(code)
@@ -115,13 +117,13 @@ def read_attempt(progress: mmap.mmap) -> int:
 
 
 def _close_walls(walls: Walls) -> None:
-    """What comes right before the first byte that somebody else wrote is looked at."""
-    # The null device as opened by the guest keeps flags that a child sets, for those after it.
+    """The last steps before the first untrusted byte is read."""
+    # Flags that a child sets on the guest's null device would stay for later children.
     null = os.open(os.devnull, os.O_RDWR)
     for standard in (0, 1, 2):
         os.dup2(null, standard)
     os.close(null)
-    random.seed()  # with no handler of a fork left (`guest_handle`), nobody else does
+    random.seed()  # without the handler of a fork (`guest_handle`), nothing else does
     walls.close()
     sys.path.insert(0, walls.root)
 
@@ -146,8 +148,8 @@ def _answer(
 class _Forks:
     """A process for each attempt, one after the other.
 
-    What this process holds each of them can read: so nothing here says how many there were, or
-    what they answered.
+    Each of them can read the memory of this process: so nothing here counts them or has their
+    answers.
     """
 
     def __init__(self, call: Call, progress: mmap.mmap, walls: Walls) -> None:
@@ -166,7 +168,7 @@ class _Forks:
         self._send()
 
     def _fork(self, opening: bytes, attempt: bytes | None) -> bool:
-        """Whether the process of this attempt has answered and left the folder empty."""
+        """True if the process of this attempt answered and left the folder empty."""
         note_attempt(self._progress, read_attempt(self._progress) + 1)
         ours, theirs = os.pipe()
         pid = self._walls.fork()
@@ -200,7 +202,7 @@ class _Forks:
             leave(0)
 
     def _hold_frame(self, ours: int) -> bool:
-        """Hold what an attempt has answered; what is no answer is dropped."""
+        """Hold an attempt's answer; drop anything else."""
         begin = len(self._held)
         if self._hold(ours, answer_frames.FRAME_BYTES):
             nonce, size = answer_frames.read_header(bytes(self._held[begin:]))
@@ -211,7 +213,7 @@ class _Forks:
         return False
 
     def _hold(self, ours: int, size: int) -> bool:
-        """Hold so many more bytes, read to where they can be wiped out."""
+        """Read this many more bytes into a buffer that can be wiped."""
         begin = len(self._held)
         self._held += bytes(size)
         with memoryview(self._held) as held, held[begin:] as left:
@@ -261,3 +263,65 @@ def _read_message() -> bytes | None:
 def _read_exactly(size: int) -> bytes | None:
     data = bytearray(size)
     return bytes(data) if _fill(memoryview(data), LINK) else None
+
+
+_AFTER_BUILT_IN = 2
+"""Place of the plugin's importer: after the finders of built-in modules."""
+_TEXT_CHARS = 500
+
+
+def load_scorer(opening: dict[str, Any]) -> Callable[[object, str | None], bytes]:
+    """A function that scores an attempt by a new instance of the plugin, or returns why it
+    cannot.
+    """
+    sys.meta_path.insert(_AFTER_BUILT_IN, CompiledImporter(opening["compiled"]))
+    try:
+        home = importlib.import_module(opening["module"])
+        plugin = getattr(home, opening["attribute"])
+    except BaseException as error:  # noqa: BLE001 (a plugin may raise anything)
+        failure = _encode_failure(error, NOT_LOADED)
+        return lambda *_: failure
+    config, context, most = opening["config"], opening["ctx"], opening["most"]
+
+    def score(metrics: object, user: str | None) -> bytes:
+        try:
+            ctx = decode(context)
+            if user is not None:
+                ctx["end_user_id"] = user
+            given = plugin().score(metrics, decode(config), ctx)
+            return answer_frames.mark_given(encode_within(given, most))
+        except TooLarge as error:
+            return encode((answer_frames.FAILED, "bad answer", f"the answer has {error}"))
+        except BaseException as error:  # noqa: BLE001 (as above)
+            return _encode_failure(error)
+
+    return score
+
+
+def _encode_failure(error: BaseException, kind: str = "raised") -> bytes:
+    if isinstance(error, MemoryError):
+        stopped = "memory" if kind == "raised" else kind
+        return encode((answer_frames.FAILED, stopped, "the plugin used more memory than it may"))
+    try:
+        words = " ".join(str(error)[:_TEXT_CHARS].split())
+    except BaseException:  # noqa: BLE001 (its own text may be code of the plugin)
+        words = ""
+    name = type(error).__name__
+    message = f"{name}: {words}" if words else name
+    return encode((answer_frames.FAILED, kind, f"the plugin raised {message}{_find_line(error)}"))
+
+
+def _find_line(error: BaseException) -> str:
+    """The last line of the traceback in the plugin's own files."""
+    found = ""
+    for path, line in _walk_traceback(error):
+        if path.startswith(sys.path[0]):
+            found = f" (line {line} of {path[len(sys.path[0]) :].lstrip('/')})"
+    return found
+
+
+def _walk_traceback(error: BaseException) -> Iterator[tuple[str, int]]:
+    trace = error.__traceback__
+    while trace is not None:
+        yield trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next

@@ -1,4 +1,4 @@
-"""The host's side of one guest: it is started, asked to fork a child, and ended."""
+"""The host's side of one guest: start it, take its forked children, end it."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ from tallymark.sandbox.plugins.plain_data import decode, encode
 
 if TYPE_CHECKING:
     from tallymark.sandbox.limits import Limits
-    from tallymark.sandbox.plugin_code import PluginCode
-    from tallymark.sandbox.plugins.plugin_files import CompiledFiles
+    from tallymark.sandbox.plugins.plugin_files import CompiledFiles, PluginCode
 
 _START_S = 60.0
 _HEAR_S = 30.0
@@ -39,8 +38,9 @@ sys.path += sys.argv[2:]
 from tallymark.sandbox.plugins.guest import main
 main()
 """
-"""What modules would do in each child after its fork (of a process with one thread) costs a tenth
-of a call. All but `random` do it for threads."""
+"""Modules register functions to run after a fork; calling them in each child (of a process with one
+thread) costs a tenth of a call. All but `random` do it for threads.
+"""
 
 
 class GuestGone(Exception):
@@ -55,8 +55,8 @@ class ChildHandle:
 
     def list_pids(self) -> list[int]:
         """Its process, and the one that it has forked for an attempt."""
-        told = Path(f"/proc/self/fdinfo/{self.pidfd}").read_text(encoding="ascii")
-        pid = next(int(line[4:]) for line in told.splitlines() if line.startswith("Pid:"))
+        info = Path(f"/proc/self/fdinfo/{self.pidfd}").read_text(encoding="ascii")
+        pid = next(int(line[4:]) for line in info.splitlines() if line.startswith("Pid:"))
         try:
             forked = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii")
         except OSError:  # it has ended
@@ -64,12 +64,12 @@ class ChildHandle:
         return [pid, *map(int, forked.split())]
 
     def kill(self) -> None:
-        """It has answered, or must not any more."""
+        """Kill it, after its answer or its deadline."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
 
     def close(self) -> None:
-        """Nothing of it lives on."""
+        """Kill it, and close its descriptors."""
         self.kill()
         os.close(self.pidfd)
         self.link.close()
@@ -131,7 +131,7 @@ class GuestHandle:
             )
 
     def _make_setup(self, code: PluginCode, backend: str, limits: Limits) -> dict[str, Any]:
-        """What a guest is told at the start."""
+        """The setup message for a guest."""
         walls = backend != "insecure-local"
         return {
             "root": str(self.view.root),
@@ -155,7 +155,7 @@ class GuestHandle:
             said.seek(0)
             words = said.read(2000).decode(errors="replace").strip().splitlines()
             why = words[-1] if words else str(error) or "it ended at once"
-            hint = "`tally doctor` says what this machine lacks"
+            hint = "`tally doctor` shows what this machine lacks"
             raise WorkFailed(f"the sandbox could not be started: {why}", hint=hint) from None
 
     def take(self) -> ChildHandle:
@@ -174,17 +174,17 @@ class GuestHandle:
         return self._ready.popleft()
 
     def settle(self, number: int) -> tuple[int, int]:
-        """How this child ended and at which attempt, once it has."""
+        """Wait for the end of this child; return its exit code and attempt."""
         while number not in self._ended:
             self._hear()
         return self._ended[number]
 
     def _hear(self) -> None:
-        """Take in the next thing that the guest tells: a child is ready, or has ended."""
+        """Receive the guest's next message: a child is ready, or has ended."""
         self.control.settimeout(_HEAR_S)
         try:
-            told, found, _, _ = socket.recv_fds(self.control, 64, 2)
-            number, *ended = decode(told)
+            message, found, _, _ = socket.recv_fds(self.control, 64, 2)
+            number, *ended = decode(message)
         except (OSError, ValueError):
             raise GuestGone from None
         if found:

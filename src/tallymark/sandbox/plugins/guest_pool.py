@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from tallymark.errors import WorkFailed
-from tallymark.sandbox.plugins.call_endings import NoAnswer
+from tallymark.sandbox.plugins.attempt_exchange import NoAnswer
 from tallymark.sandbox.plugins.guest_handle import GuestHandle
 
 if TYPE_CHECKING:
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallymark.sandbox.limits import Limits
-    from tallymark.sandbox.plugin_code import PluginCode
+    from tallymark.sandbox.plugins.plugin_files import PluginCode
 
 _MOST_IDLE = 32
-"""Of all plugins together: each holds some ten megabytes."""
+"""Limit for all plugins together: each guest holds some ten megabytes."""
 _MOST_PER_ROOT = max(2, os.cpu_count() or 1)
 _Root: TypeAlias = "tuple[Path, str, bool]"
 
@@ -67,7 +67,7 @@ class Pool:
             self._take_back(root, guest, reusable=reusable and fresh)
 
     def warm(self, code: PluginCode) -> bool:
-        """Whether a guest of this plugin is running."""
+        """True if a guest of this plugin is running."""
         with self._lock:
             return any(root[:2] == (code.root, code.code_hash) for root in self._shelves)
 
@@ -143,7 +143,7 @@ class Pool:
             self._reaper.start()
 
     def _reap(self) -> None:
-        """End guests that nobody has asked for in a while; stop when there are none."""
+        """End guests that have been idle for long; stop when there are none."""
         left: float | None = self._idle_s
         # Calls do not wake it: they come far more often than anything is left idle.
         while left is not None and not self._closing.wait(left):

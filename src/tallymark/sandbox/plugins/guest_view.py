@@ -1,4 +1,4 @@
-"""What a guest sees of this machine and of Python, decided by the host."""
+"""The parts of this machine and of Python that a guest sees, chosen by the host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tallymark.document_names import SHIMS
 from tallymark.sandbox import interpreter
 
 if TYPE_CHECKING:
-    from tallymark.sandbox.plugin_code import PluginCode
+    from tallymark.sandbox.plugins.plugin_files import PluginCode
 
 _ROOT = Path("/plugin")
 _PACKAGES = interpreter.HOME / "packages"
@@ -30,7 +30,7 @@ _FOLDERS = (
     "tallymark.traces",
     "msgspec",
 )
-"""What a guest needs of our modules, and what scorers may import: packages with all in them."""
+"""Our modules that a guest needs and scorers may import: whole packages."""
 _OFFERED = (
     "tallymark.formula",
     "tallymark.scoring",
@@ -45,26 +45,27 @@ bisect collections copy dataclasses datetime decimal enum fractions functools ha
 itertools json math operator random re statistics string textwrap time typing unicodedata
 """
 MODULES_AHEAD = (*_OFFERED, *_USUAL.split())
-"""What every guest imports ahead of its children: ours to choose, whatever a plugin's text names.
+"""Modules that every guest imports before it forks, independent of any plugin's text.
 
-What is not in it a plugin imports itself, behind its own walls, at the cost of some time."""
+A plugin imports other modules itself, when it is confined, at the cost of some time.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuestView:
-    """Where a guest of one plugin finds everything."""
+    """The places of a guest's files."""
 
     python: Path
     root: Path
     """The plugin's files."""
     packages: list[Path]
-    """Where the guest itself is imported from, the standard library aside."""
+    """Where the guest itself is imported from, besides the standard library."""
     readable: list[Path]
-    """What Landlock lets a child read."""
+    """Paths that Landlock lets a child read."""
 
 
 def list_binds(code: PluginCode) -> dict[Path, Path]:
-    """What a guest of this plugin may read in bubblewrap, by where it is seen."""
+    """Files that a guest of this plugin may read in bubblewrap, by their places inside."""
     packages = {_PACKAGES / within: path for within, path in _find_package_files().items()}
     return interpreter.files() | packages | {_ROOT: code.root.resolve()}
 

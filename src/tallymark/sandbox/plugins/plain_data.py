@@ -23,7 +23,7 @@ _BYTE_AT_LEAST = frozenset({float, int, bool, type(None)})
 _TEXTS = (str, bytes, bytearray)
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _FEW = 64
-"""So many short things are encoded without counting: that is never a matter of memory."""
+"""Number of short items that are encoded without counting: they cannot exhaust memory."""
 
 
 def _decode_extension(code: int, data: memoryview) -> int:
@@ -39,7 +39,7 @@ _encode_quickly = _encoder.encode
 
 
 class Unread:
-    """Stands for an answer that was not read; `why` says what is wrong with it."""
+    """Stands for an answer that was not read; `why` has the reason."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -73,7 +73,9 @@ _AFTER = {
 
 
 def _find_excess(data: bytes) -> str | None:
-    """What there is too much of, found without making any of it; broken data is left to others."""
+    """The limit that the data exceeds, found without building objects; broken data is reported
+    later.
+    """
     left, values, at = [1], 0, 0
     while left and at < len(data):
         if not left[-1]:
@@ -111,11 +113,13 @@ def encode(value: object) -> bytes:
 
 
 class TooLarge(Exception):
-    """What was to be encoded has more bytes than it may; the text says how many at least."""
+    """The data to encode has more bytes than allowed; the text has a lower bound of their
+    number.
+    """
 
 
 def encode_within(value: object, most: int) -> bytes:
-    """As `encode`, but counts first: an encoder that runs out of memory takes its process along."""
+    """Encode as `encode`, after counting: an encoder that runs out of memory ends its process."""
     if not _is_small(value):
         _count_bytes(value, most)
     try:
@@ -127,7 +131,7 @@ def encode_within(value: object, most: int) -> bytes:
 
 
 def _is_small(value: object) -> bool:
-    """Whether it is a mapping of a few short things, as nearly every answer is: quick to see."""
+    """True for a mapping of a few short items, as nearly every answer is."""
     if type(value) is not dict or len(value) > _FEW:
         return False
     for key, item in value.items():
@@ -176,7 +180,7 @@ def _count_bytes(value: object, most: int) -> None:
 
 
 def _make_plain(value: Any, depth: int) -> object:
-    """What the value is made of, not what its class says it is."""
+    """The value's real content, without trusting its class."""
     match value:
         case None | bool():
             return value

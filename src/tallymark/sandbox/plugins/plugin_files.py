@@ -8,12 +8,29 @@ from __future__ import annotations
 
 import marshal
 import os
+from dataclasses import dataclass
 from importlib.machinery import ModuleSpec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
+
+
+@dataclass(frozen=True, slots=True)
+class PluginCode:
+    """A plugin, found by its files alone: nothing of it was imported outside the sandbox."""
+
+    name: str
+    """The user's name for it: `scorers/custom.py:MyScorer`, `services.scorers.custom:MyScorer`."""
+    root: Path
+    """The folder that imports start from; a guest sees it read-only."""
+    module: str
+    attribute: str
+    code_hash: str
+    """Hash of every Python file that the plugin may import from its root."""
+
 
 CompiledFiles = dict[str, tuple[str, bytes]]
 """By the module's name: the path of its file, and its code."""
@@ -51,7 +68,7 @@ def compile_files(root: str) -> CompiledFiles:
         try:
             # Our own `from __future__` must not change what theirs means.
             code = marshal.dumps(compile(text, path, "exec", dont_inherit=True))
-        except Exception:  # noqa: BLE001, S112 (whoever imports it is told what is wrong with it)
+        except Exception:  # noqa: BLE001, S112 (an import of it reports the mistake)
             continue
         within = path[len(root) :].strip("/").removesuffix(".py")
         found[within.removesuffix("/__init__").replace("/", ".")] = path, code
@@ -65,7 +82,7 @@ class CompiledImporter:
         self._code = code
 
     def find_spec(self, name: str, _path: object = None, _target: object = None) -> Any:
-        """Where the module comes from, if it is one of ours."""
+        """The module's spec, if it is one of the plugin's."""
         if name not in self._code:
             return None
         path = self._code[name][0]
@@ -77,7 +94,7 @@ class CompiledImporter:
         return spec
 
     def create_module(self, _spec: ModuleSpec) -> None:
-        """Nothing special."""
+        """Let Python create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Run the module's code."""

@@ -1,1 +1,1 @@
-"""How `run_program` runs one: its view, the launcher inside, the talk with it, what it leaves."""
+"""One run of a program: its view, the launcher inside, the pipes, its results."""

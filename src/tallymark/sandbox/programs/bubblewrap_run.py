@@ -13,27 +13,27 @@ from contextlib import suppress
 from tallymark.errors import WorkFailed
 from tallymark.sandbox import bubblewrap, interpreter, kernel_calls
 from tallymark.sandbox.programs import program_view
-from tallymark.sandbox.programs.launcher_start import (
+from tallymark.sandbox.programs.launcher_process import (
+    Pipes,
     ProgramEnding,
     RunningLauncher,
     converse,
     read_report,
     start_launcher,
 )
-from tallymark.sandbox.programs.program_pipes import Pipes
 from tallymark.sandbox.programs.program_task import ProgramTask
 
 _DYING_S = 10.0
 _PAUSES_S = (0.1, 1.0)
 _KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)
-"""How bubblewrap ends when it is killed itself, and when the first process in it is."""
+"""Exit codes when bubblewrap, or the first process in it, is killed."""
 
 
 def run_in_bubblewrap(task: ProgramTask, entrance: int | None) -> ProgramEnding:
-    """One program; when this returns or raises, nothing of it is left.
+    """Run one program; when this returns or raises, nothing of it is left.
 
-    `entrance` is a descriptor, by which the program enters its memory group, if it has one. A
-    sandbox that somebody else kills before the program begins is set up again after a pause.
+    `entrance` is a descriptor by which the program enters its memory group, if it has one. A
+    sandbox that is killed from outside before the program begins is set up again after a pause.
     """
     for pause in _PAUSES_S:
         with suppress(_KilledEarly):
@@ -127,19 +127,19 @@ class _FirstProcess:
         self._pidfd: int | None = None
 
     def find(self) -> None:
-        """Waits until bubblewrap has told its pid, or has failed."""
-        said = b""
+        """Wait until bubblewrap has reported its pid, or has failed."""
+        output = b""
         while _can_read(self._info, _DYING_S):
             piece = os.read(self._info, 4096)
-            said += piece
-            if found := re.search(rb'"child-pid": (\d+)\D', said):
+            output += piece
+            if found := re.search(rb'"child-pid": (\d+)\D', output):
                 with suppress(ProcessLookupError):
                     self._pidfd = self._pipes.adopt(os.pidfd_open(int(found[1])))
             if found or not piece:
                 return
 
     def kill(self) -> None:
-        """Ends it, and all that run with it."""
+        """Kill it, and with it all processes inside."""
         if self._pidfd is None:
             self._bwrap.kill()
         else:
@@ -147,7 +147,7 @@ class _FirstProcess:
                 signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def end(self) -> None:
-        """Whatever happened: returns when nobody is left."""
+        """End everything inside, and wait for the end."""
         try:
             if self._pidfd is None and self._bwrap.poll() is None:
                 # Interrupted early: bubblewrap's child must be found before its parent is killed.
@@ -157,7 +157,7 @@ class _FirstProcess:
         if self._pidfd is not None:
             _can_read(self._pidfd, _DYING_S)
         try:
-            # It has waited for the first process when it ends by itself; killed, it might not.
+            # It has waited for the first process when it ends on its own; killed, it might not.
             self._bwrap.wait(_DYING_S)
         except subprocess.TimeoutExpired:
             self._bwrap.kill()

@@ -13,20 +13,22 @@ from pathlib import Path
 
 from tallymark.sandbox import interpreter, kernel_calls, scratch_folder
 from tallymark.sandbox.programs import process_usage, program_view
-from tallymark.sandbox.programs.launcher_start import (
+from tallymark.sandbox.programs.launcher_process import (
+    PassedLimit,
+    Pipes,
+    PipeServer,
     ProgramEnding,
     converse,
     read_report,
     start_launcher,
 )
-from tallymark.sandbox.programs.program_pipes import PassedLimit, Pipes, PipeTalk
 from tallymark.sandbox.programs.program_task import ProgramTask
 
 
 def run_direct(task: ProgramTask, entrance: int | None, *, walls: bool) -> ProgramEnding:
-    """One program; with `walls` one process, without them whatever it likes.
+    """Run one program; with `walls` it is one process, without them there is no restriction.
 
-    `entrance` is a descriptor, by which the program enters its memory group, if it has one.
+    `entrance` is a descriptor by which the program enters its memory group, if it has one.
     """
     place = Path(tempfile.mkdtemp(prefix="tally-"))
     home, folder = place / "python", place / "scratch"
@@ -70,7 +72,7 @@ def _furnish(task: ProgramTask, home: Path, folder: Path) -> None:
 
 def _run_launcher(
     task: ProgramTask, order: bytes, folder: Path, entrance: int | None
-) -> tuple[PipeTalk, int]:
+) -> tuple[PipeServer, int]:
     with Pipes() as pipes:
         launched = start_launcher(pipes, "become", lent=entrance)
         process, cpu = launched.process, process_usage.CpuMeter()
@@ -102,6 +104,6 @@ def _check_disk(task: ProgramTask, folder: Path, pid: int | None = None) -> Pass
     try:
         removed = 0 if pid is None else process_usage.count_removed_bytes(pid, folder, most)
     except PermissionError:
-        # Only what was started from a file that nobody may read can hide, as nothing honest is.
+        # Only a process started from an unreadable file can hide, which nothing honest is.
         return "disk"
     return "disk" if scratch_folder.is_overfull(folder, most, removed_bytes=removed) else None

@@ -1,9 +1,9 @@
-"""What runs inside the sandbox before and around a program. Trusted; imports little.
+"""The process inside the sandbox before and around a program. Trusted; imports little.
 
-In bubblewrap it is the first process of its pid namespace: nothing in there can signal it, and
-when it ends, everything in there ends. It lays in the files, starts the program behind rlimits,
-Landlock and seccomp, watches what the whole tree uses, and hands back the files to keep. Without
-bubblewrap it only puts up the walls around itself and becomes the program.
+In bubblewrap it is the first process of its pid namespace: nothing in there can signal it, and when
+it ends, everything in there ends. It writes the files, starts the program behind rlimits, Landlock
+and seccomp, watches the resources of the whole tree, and returns the requested files. Without
+bubblewrap it only confines itself and becomes the program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tallymark.sandbox.programs.process_usage import CpuMeter, is_memory_passed
 from tallymark.sandbox.scratch_folder import MOST_ENTRIES, collect_files, lay_file
 
 TICK_MS = 20
-"""How often the tree is looked at: it can pass a limit by what it does in this time."""
+"""Interval between checks of the tree, within which it can exceed a limit."""
 _SIGNAL_WHEN_PARENT_DIES = 1
 
 
@@ -34,14 +34,14 @@ def main() -> None:
     os.set_inheritable(orders, False)
     os.set_inheritable(report, False)
     kernel_calls.control(_SIGNAL_WHEN_PARENT_DIES, signal.SIGKILL)
-    with os.fdopen(orders, "rb") as asked, os.fdopen(report, "wb") as said:
-        order = json.loads(asked.readline())
+    with os.fdopen(orders, "rb") as incoming, os.fdopen(report, "wb") as outgoing:
+        order = json.loads(incoming.readline())
         try:
             if how == "become":
-                _become_program(order, said)
-            _supervise(order, asked, said)
-        except Exception as error:  # noqa: BLE001 (the host must hear of anything that goes wrong)
-            _say(said, {"failed": f"{type(error).__name__}: {error}"})
+                _become_program(order, outgoing)
+            _supervise(order, incoming, outgoing)
+        except Exception as error:  # noqa: BLE001 (the host must learn of any failure)
+            _say(outgoing, {"failed": f"{type(error).__name__}: {error}"})
 
 
 def _say(report: BinaryIO, line: dict[str, Any]) -> None:
@@ -70,7 +70,7 @@ def _supervise(order: dict[str, Any], orders: BinaryIO, report: BinaryIO) -> Non
     began = time.monotonic()
     stopped = _watch_program(program, order, report.fileno())
     wall_s = time.monotonic() - began  # before killing and collecting, which are not its time
-    # From the first process of a namespace this reaches everyone in it and nobody outside.
+    # From the first process of a namespace this reaches all others in it, and none outside.
     os.kill(-1, signal.SIGKILL)
     code = _await_everyone(program)
     kept, refused = collect_files(folder, order["keep"], order["keep_bytes"])
@@ -82,7 +82,7 @@ def _supervise(order: dict[str, Any], orders: BinaryIO, report: BinaryIO) -> Non
 
 
 def _drop_root(uid: int) -> None:
-    """Root outside would be root over files and limits in here."""
+    """Change the uid: root outside would have power over files and limits in here."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
@@ -138,10 +138,10 @@ def _execute(order: dict[str, Any]) -> NoReturn:
 
 
 def _watch_program(program: int, order: dict[str, Any], report: int) -> str | None:
-    """Waits for the program's end; the limit that was passed, if one was."""
+    """Wait for the program's end; return the limit that was exceeded, if one was."""
     events = select.poll()
     events.register(os.pidfd_open(program), select.POLLIN)
-    # An error on this pipe means that nobody will read it. After root's change of uid, the kernel
+    # An error on this pipe means that its reader is gone. After root's change of uid, the kernel
     # no longer ends us with bubblewrap: then this is how the end of the host is noticed.
     events.register(report, 0)
     cpu = CpuMeter()
@@ -171,7 +171,7 @@ def _is_disk_full(folder: str) -> bool:
 
 
 def _reap_orphans(program: int) -> None:
-    """The dead whose parents have gone are ours to bury."""
+    """Reap dead processes whose parents have gone."""
     while True:
         dead = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if dead is None or dead.si_pid == program:
@@ -180,7 +180,7 @@ def _reap_orphans(program: int) -> None:
 
 
 def _await_everyone(program: int) -> int:
-    """The exit code (negative: a signal), when nobody else is left."""
+    """Wait until no process is left; return the exit code (negative: a signal)."""
     code = 0
     while True:
         try:

@@ -1,4 +1,4 @@
-"""What processes use, by /proc. Only the standard library: the launcher asks inside too."""
+"""Resource use of processes, from /proc. Imports only the standard library, for the launcher."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ _LINE = re.compile(r"(\w+:)\s+([0-9]+) kB")
 
 
 class CpuMeter:
-    """The processor time of processes that come and go, looked at now and then."""
+    """The processor time of processes that come and go, by sampling."""
 
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], int] = {}
 
     def read(self, pids: Iterable[int], buried_s: float = 0.0) -> float:
-        """The larger of two sums, neither of which is ever more than what was used.
+        """The larger of two sums, neither of which ever exceeds the real use.
 
-        One is what the kernel says of the living, of the children that they waited for, and of
-        those that the caller `buried_s`. It leaves out children whose parent ignores their end.
-        The other is the last that was seen of every process.
+        One is the kernel's count of the living, of the children that they waited for, and of those
+        that the caller `buried_s`. It misses children whose parent ignores their end. The other is
+        the last reading of every process.
         """
-        told = 0
+        counted = 0
         for pid in pids:
             # The name in parentheses may hold anything, more parentheses too.
             fields = [int(each) for each in _read_proc(pid, "stat").rpartition(")")[2].split()[1:]]
             if fields:
-                told += sum(fields[10:14])
+                counted += sum(fields[10:14])
                 self._seen[pid, fields[18]] = fields[10] + fields[11]
-        return max(told / _TICKS + buried_s, sum(self._seen.values()) / _TICKS)
+        return max(counted / _TICKS + buried_s, sum(self._seen.values()) / _TICKS)
 
 
 def is_memory_passed(pids: Iterable[int], most: int) -> bool:
-    """Whether they hold more bytes than that; what they share is told apart only near the limit."""
+    """True if they hold more bytes than that; shared memory is only split near the limit."""
     pids = tuple(pids)
     if sum(map(_count_held, pids)) <= most:
         return False
@@ -54,7 +54,7 @@ def count_removed_bytes(pid: int, folder: Path, most: int) -> int:
     try:
         opened = list(Path("/proc", str(pid), "fd").iterdir())
     except OSError:
-        # Nobody but root may look at a process that is ending: that one has no memory any more.
+        # Only root may read a process that is ending: that one has no memory any more.
         if "\nVmSize:" in _read_proc(pid, "status"):
             raise
         return 0
@@ -71,7 +71,7 @@ def count_removed_bytes(pid: int, folder: Path, most: int) -> int:
 
 
 def _count_held(pid: int) -> int:
-    # Pages of files are left out: the kernel drops them when it needs the room.
+    # Pages of files are left out: the kernel drops them when it needs the memory.
     return _sum_lines(_read_proc(pid, "status"), "RssAnon:", "RssShmem:")
 
 

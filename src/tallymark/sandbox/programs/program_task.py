@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tallymark.sandbox.limits import Limits
-    from tallymark.sandbox.programs.program_pipes import Dialogue
+    from tallymark.sandbox.programs.launcher_process import Dialogue
 
 _MB = 2**20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramTask:
-    """What was asked for, with every file read."""
+    """A request to run a program, with every file read."""
 
     command: tuple[str, ...]
     files: dict[str, bytes]
@@ -36,27 +36,27 @@ class ProgramTask:
 
     @property
     def disk_bytes(self) -> int:
-        """What may be laid in, and what may be kept."""
+        """Limit of the files written before the run, and of those returned."""
         return int(self.limits.disk_mb * _MB)
 
     @property
     def scratch_bytes(self) -> int:
-        """What the scratch folder holds: a little more, so that what is laid in always fits."""
+        """Size of the scratch folder, a little larger, so that the files always fit."""
         return self.disk_bytes + 2**16 + 2**13 * len(self.files)
 
     @property
     def output_bytes(self) -> int:
-        """What it may say, on both streams together."""
+        """Limit of both output streams together."""
         return int(self.limits.output_mb * _MB)
 
     @property
     def memory_bytes(self) -> int:
-        """What all its processes may hold together."""
+        """Limit of all its processes together."""
         return self.limits.memory_mb * _MB
 
     @property
     def cpu_s(self) -> float:
-        """What all its processes may compute together."""
+        """Processor seconds of all its processes together."""
         return self.limits.wall_s if self.limits.cpu_s is None else self.limits.cpu_s
 
     def order(
@@ -69,11 +69,12 @@ class ProgramTask:
         alone: bool,
         entrance: int | None,
     ) -> bytes:
-        """For the launcher: a line of JSON. `home` is Python's place, `folder` the scratch.
+        """The order for the launcher, a line of JSON. `home` is Python's place, `folder` the
+        scratch.
 
-        `walls` asks for Landlock and seccomp; `alone` says that a namespace holds the program, so
-        that it may have processes and own the files in view. `entrance` is a descriptor, by which
-        the program enters its memory group, if it has one.
+        `walls` requests Landlock and seccomp; `alone` is true in a namespace of its own, where it
+        may have processes and own the files in view. `entrance` is a descriptor by which the
+        program enters its memory group, if it has one.
         """
         seen = program_view.list_readable(home, packages=self.packages, alone=alone)
         devices = [str(each) for each in program_view.DEVICES]
@@ -103,7 +104,7 @@ class ProgramTask:
         return json.dumps(order).encode() + b"\n"
 
     def _rlimits(self, *, alone: bool) -> list[tuple[int, int]]:
-        """Per process, and looser than what is watched: they only catch what is too quick."""
+        """Limits per process, looser than the watched ones: a fallback for sudden use."""
         limits = [
             (resource.RLIMIT_AS, 2 * self.memory_bytes + 64 * _MB),
             (resource.RLIMIT_CPU, math.ceil(self.cpu_s) + 1),
@@ -128,7 +129,7 @@ def make_task(  # noqa: PLR0913 (as `run_program`)
     packages: bool,
     dialogue: Dialogue | None = None,
 ) -> ProgramTask:
-    """A task, or what is wrong with what was asked."""
+    """Check a request and read its files."""
     if isinstance(command, str) or not command:
         raise InvalidInput("a program's command is a list of words, like ['python', 'main.py']")
     for word in command:

@@ -1,8 +1,8 @@
-"""What a program sees of the machine: the system's programs, Python, its scratch folder.
+"""The parts of the machine that a program sees: the system's programs, Python, its scratch folder.
 
-`/usr` is open to read, with the loader's files; nobody's home, no `/etc`, no `/tmp` of the host.
-Python stands in an environment made for the run, so that neither the user's own nor where it
-lies matters: with packages, their folder appears in it. In bubblewrap all of it is in `/python`.
+`/usr` is open to read, with the loader's files; no home folder, no `/etc`, no `/tmp` of the host.
+Python is in an environment made for the run, so that neither the user's own nor its place matters:
+with packages, their folder appears in it. In bubblewrap all of it is in `/python`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from tallymark.sandbox import bubblewrap, interpreter
 
 LAUNCHER_CODE = Path("/launcher")
-"""Where the launcher's own files are: in the view, but behind Landlock for the program."""
+"""Place of the launcher's own files: in the view, but hidden from the program by Landlock."""
 DEVICES = tuple(Path("/dev", name) for name in ("null", "full", "random", "urandom"))
 ZERO = Path("/dev/zero")
 """In bubblewrap `/dev/full`, from which zeros are read too: the real one can be mapped as shared
@@ -27,7 +27,7 @@ memory, which no limit counts. Without bubblewrap there is none."""
 _SYSTEM = tuple(Path("/", name) for name in ("usr", "bin", "sbin", "lib", "lib32", "lib64"))
 _LOADER = (Path("/etc/ld.so.cache"), Path("/etc/alternatives"))
 _SOURCES = (Path("/usr/src"), Path("/usr/local/src"))
-"""Of `/usr`, but where people keep what they work on."""
+"""Folders of `/usr` in which people work."""
 PYTHON_NAMES = ("python", "python3")
 _EMPTY_FILE = interpreter.OUR_CODE / "py.typed"
 _ENOUGH_UIDS = 2**31
@@ -68,7 +68,7 @@ def make_environment(home: Path, scratch: Path, *, alone: bool) -> dict[str, str
 
 
 def list_readable(home: Path, *, packages: bool, alone: bool) -> list[Path]:
-    """What Landlock lets a program read and start, its scratch folder aside.
+    """Paths that Landlock lets a program read and start, besides its scratch folder.
 
     `alone` in a view of its own, which holds no more of Python than it may see.
     """
@@ -123,7 +123,7 @@ def _namespace_options() -> list[str]:
 
 
 def _file_options(*, packages: bool) -> list[str]:
-    """What is read-only: the system, then all else, each where it is to be seen."""
+    """Options for read-only files: the system first, then all others."""
     words = []
     for path in _SYSTEM:
         if path.is_symlink():
@@ -162,7 +162,7 @@ def _find_telling_files(packages: Path) -> list[Path]:
 
 
 def _list_hidden_folders(*, packages: bool) -> list[Path]:
-    """What must look empty."""
+    """Folders that must look empty."""
     found = [path for path in _SOURCES if path.is_dir()]
     shared = packages and sys.prefix == sys.base_prefix
     return found if shared else [*found, *interpreter.hidden_folders()]

@@ -81,7 +81,7 @@ def test_the_process_of_an_attempt_ends_with_its_batch(
     assert not children(waiting)
 
 
-def test_the_clock_runs_for_each_attempt_anew(sandbox: Sandbox, by_wish: PluginCode) -> None:
+def test_each_attempt_has_its_own_time_limit(sandbox: Sandbox, by_wish: PluginCode) -> None:
     attempts = [{"rating": at, "wish": "slow"} for at in range(12)]
     scores = sandbox.score_many(by_wish, attempts, {}, {}, timeout_s=1.0)
     assert ends(scores) == [float(at) for at in range(12)]
@@ -95,7 +95,7 @@ def test_several_crashes_in_one_batch(sandbox: Sandbox, by_wish: PluginCode) -> 
     assert [at for at, score in enumerate(scores) if score.value is None] == [3, 4, 20, 59]
 
 
-def test_who_keeps_ending_processes_is_paused_and_costs_nobody_else(
+def test_an_agent_that_ends_processes_is_paused_without_cost_to_others(
     sandbox: Sandbox, by_wish: PluginCode
 ) -> None:
     """Hundreds of attempts that loop take the time of six, and all neighbours have their score."""
@@ -113,7 +113,7 @@ def test_who_keeps_ending_processes_is_paused_and_costs_nobody_else(
     assert deadly.deaths == {"mallory": (5, "the plugin took longer than 0.2 s")}
 
 
-def test_what_was_done_before_the_last_death_counts_whether_it_was_sent_or_not(
+def test_attempts_before_the_last_death_count_sent_or_not(
     sandbox: Sandbox, by_wish: PluginCode
 ) -> None:
     attempts = rated(12)
@@ -248,7 +248,7 @@ def test_no_memory_of_the_guest_counts_attempts_or_holds_their_answers(
     )
 
 
-def test_one_attempt_among_many_changes_nobody_elses_score(
+def test_one_attempt_among_many_changes_no_other_score(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
     """One that is as rare as it takes to be in no sample."""
@@ -282,7 +282,7 @@ def test_no_attempt_sees_what_another_did_to_its_arguments(
     assert ends(scores) == [3.0] * 50
 
 
-def test_no_attempt_reaches_the_page_where_progress_is_told(
+def test_no_attempt_reaches_the_page_of_progress(
     sandbox: Sandbox, tmp_path: Path
 ) -> None:
     source = """
@@ -321,7 +321,7 @@ def test_no_attempt_answers_for_another(sandbox: Sandbox, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("source", ["import nowhere", "import os; os._exit(1)", "while True: pass"])
-def test_a_plugin_that_cannot_be_loaded_blames_nobody(
+def test_a_plugin_that_cannot_be_loaded_counts_for_no_agent(
     sandbox: Sandbox, tmp_path: Path, source: str
 ) -> None:
     code, deadly = plugin(tmp_path, source), DeadlyCalls()

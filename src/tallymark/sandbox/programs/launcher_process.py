@@ -1,46 +1,178 @@
-"""Feeding and draining a child's pipes until it ends, says too much, or runs out of time.
+"""The launcher as a process of the host: its start, and its pipes and the program's until the end.
 
 Everything is non-blocking and in one loop, so that no amount of input or output can lock it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import selectors
+import subprocess
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
+
+from tallymark.errors import WorkFailed
+from tallymark.sandbox import interpreter
+from tallymark.sandbox.programs.program_task import ProgramTask
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+_LAUNCHER = "tallymark.sandbox.programs.launcher"
+_MOST_WORDS = 1 << 20
+"""Limit of the launcher's messages, besides the files that it returns."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningLauncher:
+    """A launcher that has been started, and our ends of its pipes."""
+
+    process: subprocess.Popen[bytes]
+    stdin: int
+    stdout: int
+    stderr: int
+    orders: int
+    report: int
+
+
+def start_launcher(  # noqa: PLR0913 (each says one thing about the start)
+    pipes: Pipes,
+    how: str,
+    *,
+    code: Path = interpreter.OUR_CODE,
+    python: Path | None = None,
+    before: Sequence[str] = (),
+    also: Sequence[int] = (),
+    lent: int | None = None,
+) -> RunningLauncher:
+    """Start it behind the words of `before`, with the descriptors `also`, which are then closed.
+
+    A descriptor that is `lent` stays open here too.
+    """
+    kept = () if lent is None else (lent,)
+    stdin, to_stdin = pipes.pipe()
+    from_stdout, stdout = pipes.pipe()
+    from_stderr, stderr = pipes.pipe()
+    orders, to_orders = pipes.pipe()
+    from_report, report = pipes.pipe()
+    arguments = (how, str(orders), str(report))
+    launcher = interpreter.module_command(_LAUNCHER, *arguments, code=code, python=python)
+    try:
+        process = subprocess.Popen(  # noqa: S603 (our own words)
+            [*before, *launcher],
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            pass_fds=(orders, report, *also, *kept),
+            env={},
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise WorkFailed(f"the sandbox cannot be started: {error}") from None
+    for each in (stdin, stdout, stderr, orders, report, *also):
+        pipes.close(each)
+    return RunningLauncher(process, to_stdin, from_stdout, from_stderr, to_orders, from_report)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramEnding:
+    """How a run ended, as the launcher and the host saw it."""
+
+    code: int
+    """Negative: the signal that ended it."""
+    stopped: PassedLimit | None
+    stdout: bytes
+    stderr: bytes
+    kept: dict[str, bytes]
+    refused: dict[str, str]
+    wall_s: float
+
+
+def converse(
+    pipes: Pipes,
+    launched: RunningLauncher,
+    task: ProgramTask,
+    orders: bytes,
+    *,
+    kill: Callable[[], None],
+    look: Callable[[], PassedLimit | None] | None = None,
+) -> PipeServer:
+    """Serve the pipes of launcher and program until the end."""
+    talk = PipeServer(
+        pipes=pipes,
+        ended=pipes.adopt(os.pidfd_open(launched.process.pid)),
+        feeds={launched.orders: orders, launched.stdin: task.stdin},
+        stdout=launched.stdout,
+        stderr=launched.stderr,
+        report=launched.report,
+        wall_s=task.limits.wall_s,
+        output_bytes=task.output_bytes,
+        report_bytes=task.disk_bytes + _MOST_WORDS,
+        kill=kill,
+        look=look,
+        stdin=launched.stdin,
+        dialogue=task.dialogue,
+    )
+    talk.hold()
+    return talk
+
+
+def read_report(talk: PipeServer, code: int | None = None) -> tuple[dict[str, Any], bytes]:
+    """The launcher's final message, and the bytes after it; WorkFailed if it never began.
+
+    Empty if it broke down later, as if the program had been killed.
+    """
+    first, _, rest = talk.said_on(talk.report).partition(b"\n")
+    line = json.loads(first) if first else {}
+    # A program may flood its output, and be killed with its launcher, before that sends a message.
+    if "started" not in line and talk.stopped != "output":
+        errors = talk.said_on(talk.stderr).decode(errors="replace").strip()
+        silent = "it ended without a message"
+        if talk.stopped == "timeout":
+            silent = "it did not start in time"
+        elif code is not None:
+            silent = f"it ended with {f'signal {-code}' if code < 0 else f'code {code}'}"
+        why = line.get("failed") or errors or silent
+        raise WorkFailed(
+            f"the sandbox could not be set up: {why}", hint="run `tally doctor` to see why"
+        )
+    last, _, data = rest.partition(b"\n")
+    ending = json.loads(last) if last else {}
+    # Once the program ran, it is the cause of any failure, and may have written the message.
+    return ({}, b"") if "failed" in ending else (ending, data)
+
+
 PassedLimit = Literal["timeout", "cpu", "memory", "output", "disk"]
 _PIECE = 1 << 16
 _STARTING_S = 30.0
-"""How long a sandbox may take to come up on a machine under load."""
+"""Time limit for the start of a sandbox on a machine under load."""
 _LOOK_EVERY_S = 0.02
 _DRAINING_S = 2.0
-"""How long after the end pipes are read that something escaped still holds open."""
+"""How long pipes are still read after the end, when an escaped process holds them open."""
 
 
 class Turn(NamedTuple):
-    """What a program is told next, and how long its answer may take."""
+    """The next input of a program, and the time limit of its answer."""
 
     told: bytes
     seconds: float
 
 
 class Dialogue(Protocol):
-    """Who talks with a program while it runs, by its stdin and stdout."""
+    """The host's side of a conversation with a running program, by its stdin and stdout."""
 
-    def hear(self, said: bytes) -> Turn | None:
-        """What came just now: None while more is waited for; nothing to tell ends the program."""
+    def hear(self, output: bytes) -> Turn | None:
+        """The next turn after this output: None to wait for more; an empty one ends the program."""
         ...
 
 
 class Pipes:
-    """A child's ends and ours, all closed together whatever happens."""
+    """Ends of a child's pipes, both sides, closed together."""
 
     def __init__(self) -> None:
         self._open: set[int] = set()
@@ -59,20 +191,20 @@ class Pipes:
         return both
 
     def adopt(self, descriptor: int) -> int:
-        """Closes this one too."""
+        """Close this descriptor with the others."""
         self._open.add(descriptor)
         return descriptor
 
     def close(self, descriptor: int) -> None:
-        """Once, and never twice: the number may belong to another thread by then."""
+        """Close a descriptor once: by the second time, another thread may have its number."""
         if descriptor in self._open:
             self._open.remove(descriptor)
             os.close(descriptor)
 
 
 @dataclass(kw_only=True)
-class PipeTalk:
-    """One child: what to feed it, what it says, and when it has to end.
+class PipeServer:
+    """One child: its input, its output, and its time limit.
 
     `report` is the launcher's: its first line means that the program has started, and the clock
     runs from there.
@@ -90,7 +222,7 @@ class PipeTalk:
     report_bytes: int
     kill: Callable[[], None]
     look: Callable[[], PassedLimit | None] | None
-    """Asked now and then: has a limit been passed that only the host can see?"""
+    """Called regularly: returns a limit that was exceeded and that only the host can see."""
     stdin: int | None = None
     """Stays open for the dialogue; `wall_s` is then the time until its first turn."""
     dialogue: Dialogue | None = None
@@ -98,12 +230,12 @@ class PipeTalk:
     _said: dict[int, bytearray] = field(default_factory=dict, init=False)
     stopped: PassedLimit | None = field(default=None, init=False)
     was_killed: bool = field(default=False, init=False)
-    """By us: for a limit, or because a dialogue was over."""
+    """Killed by the host: for a limit, or at the end of a dialogue."""
     started: float | None = field(default=None, init=False)
     finished: float = field(default=0.0, init=False)
 
     def said_on(self, descriptor: int) -> bytes:
-        """All that was read there."""
+        """All output read from a descriptor."""
         return bytes(self._said[descriptor])
 
     def wall(self) -> float:
@@ -111,7 +243,7 @@ class PipeTalk:
         return 0.0 if self.started is None else self.finished - self.started
 
     def hold(self) -> None:
-        """Returns when the child is gone and its pipes are empty."""
+        """Serve the pipes until the child is gone and they are empty."""
         self._said = {each: bytearray() for each in (self.stdout, self.stderr, self.report)}
         self._deadline = time.monotonic() + _STARTING_S
         self._next_look = 0.0
@@ -148,7 +280,7 @@ class PipeTalk:
             self._stop(passed)
 
     def _look(self) -> PassedLimit | None:
-        """The limit that was passed, asked at most so often."""
+        """The limit that was exceeded; calls `look` at most every `_LOOK_EVERY_S`."""
         now = time.monotonic()
         if self.look is None or self.started is None or now < self._next_look:
             return None
@@ -199,7 +331,7 @@ class PipeTalk:
                 self._finish(descriptor)
 
     def _converse(self, piece: bytes) -> None:
-        """Passes on what was said. Only a turn moves the deadline: bytes win no time."""
+        """Pass on new output. Only a turn moves the deadline: more bytes do not."""
         turn = self.dialogue.hear(piece) if self.dialogue is not None else None
         if turn is None or self.stdin is None or self.stdin not in self._left:
             return
@@ -220,11 +352,11 @@ class PipeTalk:
             self._finish(descriptor)
             return
         if descriptor == self.report:
-            room = self.report_bytes - len(self._said[descriptor])
+            left = self.report_bytes - len(self._said[descriptor])
         else:
-            room = self.output_bytes - len(self._said[self.stdout]) - len(self._said[self.stderr])
-        self._said[descriptor] += piece[:room]
-        if len(piece) > room and not self.stopped:
+            left = self.output_bytes - len(self._said[self.stdout]) - len(self._said[self.stderr])
+        self._said[descriptor] += piece[:left]
+        if len(piece) > left and not self.stopped:
             self._stop("output")
         elif descriptor == self.stdout and not self.stopped:
             self._converse(piece)

@@ -8,12 +8,12 @@ import pytest
 from tests.sandbox.backends import SAFE
 
 from tallymark.sandbox import Policy
+from tallymark.sandbox.leak_check import CheckedPath, check_leaks
 from tallymark.sandbox.machine_probe import SafeBackend
-from tallymark.sandbox.sight_check import Sight, look_from_inside
 
 
 @pytest.mark.parametrize("backend", SAFE)
-def test_it_tells_what_can_be_opened_by_whom(backend: SafeBackend, tmp_path: Path) -> None:
+def test_it_lists_paths_that_plugins_or_programs_can_open(backend: SafeBackend, tmp_path: Path) -> None:
     places = {
         "file": tmp_path / "file",
         "link": tmp_path / "link",
@@ -23,15 +23,15 @@ def test_it_tells_what_can_be_opened_by_whom(backend: SafeBackend, tmp_path: Pat
     }
     places["file"].touch()
     places["link"].symlink_to(tmp_path)
-    assert look_from_inside(Policy(backend), places) == [
-        Sight("file", tmp_path / "file", ()),
-        Sight("link", tmp_path, ()),
-        Sight("the top", Path("/"), ()),
-        Sight("programs", Path("/usr/bin"), ("programs",)),
+    assert check_leaks(Policy(backend), places) == [
+        CheckedPath("file", tmp_path / "file", ()),
+        CheckedPath("link", tmp_path, ()),
+        CheckedPath("the top", Path("/"), ()),
+        CheckedPath("programs", Path("/usr/bin"), ("programs",)),
     ]
 
 
 def test_without_walls_everything_is_seen(tmp_path: Path) -> None:
     """The look must be able to find what it looks for."""
-    (seen,) = look_from_inside(Policy("insecure-local"), {"folder": tmp_path})
+    (seen,) = check_leaks(Policy("insecure-local"), {"folder": tmp_path})
     assert seen.seen_by == ("plugins", "programs")

@@ -1,4 +1,4 @@
-"""Is what the host keeps out of sight of untrusted code? Tried, behind the walls in force."""
+"""Checks from inside the sandbox that untrusted code cannot open files of the host."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import Any
 
 from tallymark.errors import WorkFailed
 from tallymark.sandbox.limits import Limits
-from tallymark.sandbox.plugin_code import PluginCode
 from tallymark.sandbox.plugin_sandbox import Sandbox
+from tallymark.sandbox.plugins.plugin_files import PluginCode
 from tallymark.sandbox.policy import Policy
 from tallymark.sandbox.program_run import run_program
 
@@ -42,17 +42,17 @@ if __name__ == "__main__":
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """Something of the host, and which untrusted code could open it."""
+class CheckedPath:
+    """A path of the host, and the untrusted code that could open it."""
 
     what: str
     path: Path
     seen_by: tuple[str, ...]
-    """Of "plugins" and "programs"; empty is well."""
+    """The kinds of code that could open it, "plugins" and "programs"; empty if none."""
 
 
-def look_from_inside(policy: Policy, places: Mapping[str, Path]) -> list[Sight]:
-    """Has a plugin and a program try to open each of these; what does not exist is left out."""
+def check_leaks(policy: Policy, places: Mapping[str, Path]) -> list[CheckedPath]:
+    """Let a plugin and a program try to open each of these paths; missing ones are left out."""
     real = {what: path.resolve() for what, path in places.items() if path.exists()}
     paths = [str(path) for path in real.values()]
     seen = {"plugins": _look_as_plugin(policy, paths), "programs": _look_as_program(policy, paths)}
@@ -62,7 +62,7 @@ def look_from_inside(policy: Policy, places: Mapping[str, Path]) -> list[Sight]:
         # A path of the host may name something else inside: only the same file is the host's.
         same = [state.st_dev, state.st_ino]
         who = tuple(name for name, opened in seen.items() if opened[at] == same)
-        found.append(Sight(what, path, who))
+        found.append(CheckedPath(what, path, who))
     return found
 
 
@@ -86,7 +86,7 @@ def _look_as_program(policy: Policy, paths: list[str]) -> list[Any]:
         policy=policy,
     )
     if not outcome.ok:
-        said = outcome.stderr.decode(errors="replace").strip() or outcome.stopped
-        raise WorkFailed(f"a program could not look around in the sandbox: {said}")
+        cause = outcome.stderr.decode(errors="replace").strip() or outcome.stopped
+        raise WorkFailed(f"a program could not look around in the sandbox: {cause}")
     found: list[Any] = json.loads(outcome.stdout)
     return found
