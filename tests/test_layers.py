@@ -12,11 +12,11 @@ SOURCE = Path(__file__).parents[1] / "src" / "tallymark"
 LEVELS = {
     "errors": 0,
     "text": 0,
-    "watched_work": 0,
+    "instrumentation": 0,
     "importing": 0,
     "installation": 0,
     "event_loops": 0,
-    "left_behind": 0,
+    "abandonable_calls": 0,
     "document_names": 0,
     "parquet_rows": 0,
     "parquet_trial": 0,
@@ -57,10 +57,10 @@ ONLY = {
     # Code inside the sandbox sees these two and `formula`, so they need little themselves.
     "traces": {"errors", "text"},
     "scoring": {
-        *("errors", "text", "importing", "event_loops", "left_behind"),
+        *("errors", "text", "importing", "event_loops", "abandonable_calls"),
         *("traces", "formula"),
     },
-    "sandbox": {"errors", "text", "scoring", "watched_work", "document_names"},
+    "sandbox": {"errors", "text", "scoring", "instrumentation", "document_names"},
 }
 # A sibling of the same level, by file: whoever else wants one is in the wrong room.
 SIBLINGS = {

@@ -275,7 +275,7 @@ OTHER_DECIMALS = {
     "challenges/evaluators/judge.py": "the highest rating, in a prompt",
     "charts/frame.py": "pixels and places of SVG, round steps of a scale",
     "charts/histogram.py": "the edges of bars, rounded before they are written",
-    "left_behind.py": "seconds, in a room that may not look into this one",
+    "abandonable_calls.py": "seconds, in a room that may not look into this one",
     "runs/reports/junit_report.py": "seconds as JUnit's schema has them",
     "runs/tally.py": "a sum without the dust of binary fractions",
     "scoring/scorer_descriptions.py": "an option as it is written in code",

@@ -30,6 +30,6 @@ class _DocumentNames(MetaPathFinder):
 
 
 def offer_document_names() -> None:
-    """From now on they can be imported; whatever else has such a name comes first."""
+    """Make the names importable; other packages of such a name come first."""
     if not any(isinstance(each, _DocumentNames) for each in sys.meta_path):
         sys.meta_path.append(_DocumentNames())

@@ -1,32 +1,32 @@
 """Every exception of Tallymark, in one tree.
 
     TallymarkError
-    ├── InvalidInput          what the user wrote is wrong                (exit code 2)
+    ├── InvalidInput          the user's input is wrong                   (exit code 2)
     │   ├── BadRequest        a request that cannot be read: its address, query or JSON
     │   ├── TooLarge          a body with more bytes or values than are taken
     │   ├── FormulaError      a formula, or a name declared for one
     │   ├── TraceError        a trace file, or a record in it
     │   │   └── CutShort      a compressed file that ends too early: what is whole was read
     │   ├── ScorerError       a scorer's name, definition or config
-    │   ├── NotFound          what is asked for is not there, or not for whoever asks
+    │   ├── NotFound          it does not exist, or not for this caller
     │   ├── NothingStored     a database without tables, where something should be read
-    │   ├── Conflict          it would be fine, had something else not been done before
-    │   │   └── BeingServed   the same was asked before, and its answer is still to come
-    │   ├── NeedsJob          what cannot be answered at once: ask for a job
+    │   ├── Conflict          it contradicts something done before
+    │   │   └── BeingServed   the same request is still being served
+    │   ├── NeedsJob          it cannot be answered at once and needs a job
     │   └── NotReady          a challenge whose own check fails             (exit code 1)
-    ├── NotAllowed            whoever asks may not                        (exit code 2)
-    │   └── NotSignedIn       it is not known who asks, or their key is no good
-    ├── TooMany               whoever asks has asked too often            (exit code 3)
+    ├── NotAllowed            the caller lacks the permission             (exit code 2)
+    │   └── NotSignedIn       the caller is unknown, or its key is not valid
+    ├── TooMany               the caller sent too many requests           (exit code 3)
     └── WorkFailed            the input is fine, the work could not be done (exit code 3)
-        ├── Busy              others are being served: the same again, later, may be done
+        ├── Busy              others are being served: the same request can work later
         ├── RuleChanged       a score by a rule that has changed meanwhile
-        ├── LeaseLost         somebody else works on it now
+        ├── LeaseLost         another process has taken over the work
         ├── ModelError        a request to a model that was not answered
-        ├── NotMeasured       what a scorer looks at is not in the trace
+        ├── NotMeasured       the trace lacks what a scorer needs
         ├── PluginNotLoaded   a plugin that ends before it looks at any attempt
-        └── OrganiserFault    what an organiser's files did wrong, told without what is in them
+        └── OrganiserFault    a fault of an organiser's files, without their contents
 
-Each carries one or more `Problem`s: what is wrong, where, and how to mend it. A scorer that
+Each carries one or more `Problem`s: what is wrong, where, and how to fix it. A scorer that
 fails on one trace is not an exception but a `Score` with an error: see `tallymark.scoring`.
 """
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where something stands: a file, a line and a column (from 1), or any one of them."""
+    """A position: a file, a line and a column (from 1), or some of them."""
 
     source: str | None = None
     line: int | None = None
@@ -74,7 +74,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake: `message` says what, `place` where, `hint` how to mend it."""
+    """One mistake: `message` describes it, `place` is its position, `hint` how to fix it."""
 
     message: str
     place: Place | None = None
@@ -121,7 +121,7 @@ class TallymarkError(Exception):
 
 
 class InvalidInput(TallymarkError):
-    """What the user wrote is wrong; it says where and how to mend it."""
+    """The user's input is wrong; the error names the place and the fix."""
 
     exit_code = 2
 
@@ -151,7 +151,7 @@ class ScorerError(InvalidInput):
 
 
 class NotFound(InvalidInput):
-    """What is asked for is not there. So is what others have, to whoever may not know of it."""
+    """It does not exist, or the caller may not know of it."""
 
 
 class NothingStored(InvalidInput):
@@ -159,15 +159,15 @@ class NothingStored(InvalidInput):
 
 
 class Conflict(InvalidInput):
-    """What is asked for does not go with what was done before: a name is taken, a thing is over."""
+    """The request contradicts something done before: a name is taken, a contest is over."""
 
 
 class BeingServed(Conflict):
-    """The same request, sent before, is still being served. Asked again later, it is answered."""
+    """The same request, sent before, is still being served. A later repetition is answered."""
 
 
 class NeedsJob(InvalidInput):
-    """It can be had, but takes work that nobody waits for: the hint says which job does it."""
+    """The answer takes longer than a request may; the hint names the job that makes it."""
 
 
 class NotReady(InvalidInput):
@@ -177,7 +177,7 @@ class NotReady(InvalidInput):
 
 
 class NotAllowed(TallymarkError):
-    """Whoever asks is known, and may not do this."""
+    """The caller is known, and lacks the permission."""
 
     exit_code = 2
 
@@ -187,7 +187,7 @@ class NotSignedIn(NotAllowed):
 
 
 class TooMany(TallymarkError):
-    """Whoever asks has asked too often; after `retry_after` seconds they may again."""
+    """The caller sent too many requests; after `retry_after` seconds it may continue."""
 
     def __init__(self, message: str, *, retry_after: float, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -214,11 +214,11 @@ class RuleChanged(WorkFailed):
 
 
 class LeaseLost(WorkFailed):
-    """What is worked on here was taken over by another process. Nothing more of it is stored."""
+    """Another process has taken over this work. Nothing more of it is stored."""
 
 
 class NotMeasured(WorkFailed):
-    """What a scorer looks at is not in the trace. Its score is then a failed one, not a 0."""
+    """The trace lacks what a scorer needs. The score then fails, and is not 0."""
 
 
 class PluginNotLoaded(WorkFailed):
@@ -228,10 +228,10 @@ class PluginNotLoaded(WorkFailed):
 class ModelError(WorkFailed):
     """A request that was not answered.
 
-    `retryable` tells whether asking again can help (429, overload, a dropped connection), and
-    `retry_after` how many seconds the other side asked us to wait. `throttled` says that we were
-    told to slow down. `tries` is how often was asked. `refused`: each time the other side said no
-    or was not there, so nothing was paid; what else was not answered may have been.
+    `retryable` is true if a retry can help (429, overload, a dropped connection), and `retry_after`
+    has the seconds that the other side requested to wait. `throttled` means a request to slow down.
+    `tries` is the number of tries. `refused` means that every try was refused or could not connect,
+    so nothing was charged; other failures may have been.
     """
 
     def __init__(  # noqa: PLR0913 (what is known of a failure, by keyword)
@@ -254,9 +254,9 @@ class ModelError(WorkFailed):
 
 
 class OrganiserFault(WorkFailed):
-    """Something that an organiser keeps secret does not work: anybody may read the message.
+    """A fault of an organiser's secret files; any user may read the message.
 
-    `reason` says what it was, may hold the truth, and is for organisers alone.
+    `reason` has the details, may hold the truth, and is for organisers only.
     """
 
     def __init__(self, message: str, reason: str) -> None:

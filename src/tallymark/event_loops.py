@@ -44,7 +44,7 @@ def run_to_end(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
             except SystemExit:
                 if task.done():
                     raise
-                # It came from a task that an agent started; whoever awaits that task sees it too.
+                # From a task that an agent started; the code that awaits that task sees it too.
     finally:
         _end_loop(loop)
         asyncio.set_event_loop(None)
@@ -136,7 +136,7 @@ class LoopLocal(Generic[T]):
     def get(self) -> T:
         """The value of the running loop."""
         loop = asyncio.get_running_loop()
-        # Only this loop's thread puts a value under it, so nobody comes between here and below.
+        # Only this loop's thread stores its value, so no other can come between here and below.
         value = self._values.get(loop)
         if value is None:
             with self._lock:
@@ -163,8 +163,8 @@ class LoopLocal(Generic[T]):
 class LoopTurns:
     """`async with turns:` lets the tasks of one event loop in at a time; other loops wait.
 
-    For what somebody else made, which there is only one of. As long as a loop waits, no more tasks
-    of the one inside are let in, or a busy loop would never make room.
+    For an object of the user's of which there is only one. While a loop waits, no more tasks of the
+    one inside are let in, or a busy loop would never give way.
     """
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ class LoopTurns:
             self._inside = None
             waiting, self._waiting = self._waiting, deque()
         for loop, turn in waiting:
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed: no task waits
                 loop.call_soon_threadsafe(_settle_turn, turn)
 
     def _enter(self, loop: AbstractEventLoop) -> asyncio.Future[None] | None:

@@ -1,8 +1,8 @@
-"""Bringing in the user's own Python code: a module, or a file, named in a reference.
+"""Imports of the user's own Python code: a module, or a file, named in a reference.
 
-Whatever that code raises while it is imported becomes one sentence with the line where it stopped.
-Also what kind of function it is, what installed packages offer, and parsing Python code where
-threads would get in the way.
+Any exception of that code during its import becomes one sentence with the line where it stopped.
+Also the kind and parameters of functions, the entry points of installed packages, and parsing
+Python code in one thread at a time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def import_object(
     what: str = "function",
     error: type[InvalidInput] = InvalidInput,
 ) -> Any:
-    """The object of that name; `what` it is said to be, and which `error` is raised if it is not.
+    """Import the object of that name; `what` names its kind in messages, `error` is the error
+    class.
 
     `home` is a module, or a file that ends with `.py`; both are looked for in `folder` first.
     """
@@ -68,14 +69,14 @@ def import_object(
 def match_parameters(
     name: str, function: Callable[..., Any], first: str, named: Sequence[str]
 ) -> tuple[bool, dict[str, str]]:
-    """Whether `first` is given by its position, and what else goes to which parameter by name.
+    """True if `first` is given by its position, and the parameters that are filled by name.
 
-    Parameters of these names get what they are named for, the first of any other name `first`; one
-    that nothing fills is refused.
+    Parameters with these names get the values of those names, the first other parameter gets
+    `first`; one that nothing fills is refused.
     """
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):  # a builtin that does not tell
+    except (TypeError, ValueError):  # a builtin without a signature
         return True, {}
     filled = {p.name: p.name for p in parameters if p.name in named and p.kind in _BY_NAME}
     others = [p for p in parameters if p.name not in filled and p.kind is not p.VAR_KEYWORD]
@@ -93,7 +94,7 @@ def match_parameters(
 
 
 def describe_filling(first: str, named: Sequence[str]) -> str:
-    """What parameters get, for who wrote one too many."""
+    """The parameters that are filled, for a message about one too many."""
     *some, last = named
     return f"its first parameter gets the {first}, and {', '.join(some)} and {last} get those"
 
@@ -148,7 +149,7 @@ def _put_on_path(home: str, folder: Path, error: type[InvalidInput]) -> Iterator
 
 
 def explain_import_failure(what: str, raised: BaseException) -> str:
-    """In one sentence, with the line where it stopped: the user's own, whatever it had called."""
+    """One sentence with the line where it stopped: the user's own, even in a call of other code."""
     frames = traceback.extract_tb(raised.__traceback__)
     own = [each for each in frames if _is_own(each.filename)]
     stopped = [each for each in (own or frames)[-1:] if not each.filename.startswith("<")]
@@ -157,7 +158,7 @@ def explain_import_failure(what: str, raised: BaseException) -> str:
 
 
 def find_raising_line(raised: BaseException) -> str:
-    """Where the user's own code raised, or called what did: ` (at agent.py:12 in answer)`.
+    """The last line of the user's own code in the traceback: ` (at agent.py:12 in answer)`.
 
     Empty where none of it was running, as when a model is a function of an installed package.
     """
@@ -171,7 +172,7 @@ def find_raising_line(raised: BaseException) -> str:
 
 
 def find_entry_points(group: str) -> Iterable[EntryPoint]:
-    """What installed packages offer under a group of entry points; nothing is imported yet."""
+    """Entry points of a group in the installed packages; nothing is imported yet."""
     points: Iterable[EntryPoint] = _metadata().entry_points(group=group)
     return points
 
@@ -194,8 +195,9 @@ def _metadata() -> Any:
 def read_own_code(used: Iterable[object] = ()) -> tuple[dict[str, bytes], dict[str, str]]:
     """The files of the user's modules that are loaded by now, and the variables that they name.
 
-    With them come the files that what is `used` stands in, though they be installed. It is what a
-    user's code comes to beside its input, as far as that can be told without running it.
+    The files of the modules of `used` are included even if they are installed. Together they are
+    the inputs of a user's code besides its arguments, as far as that can be known without running
+    it.
     """
     modules = {getattr(each, "__module__", None) for each in used}
     files: dict[str, bytes] = {}
@@ -210,15 +212,16 @@ def read_own_code(used: Iterable[object] = ()) -> tuple[dict[str, bytes], dict[s
 
 @lru_cache(1024)
 def _is_own(path: str) -> bool:
-    """Whether it is a file, and neither Python's, nor ours, nor installed."""
+    """True for a file that is neither Python's, nor ours, nor installed."""
     return not path.startswith(("<", *_NOT_OWN)) and _INSTALLED.isdisjoint(Path(path).parts)
 
 
 def parse_alone(parse: Callable[[], T]) -> T:
-    """What `parse` gives, which makes a syntax tree of Python code, while nobody else makes one.
+    """The result of `parse`, which makes a syntax tree of Python code, without concurrency.
 
-    Before 3.11.8 and 3.12.2, Python keeps one count of depth for all trees that are being made
-    (its issue 106905): two threads at once are a SystemError, which the collector's pauses invite.
+    Before 3.11.8 and 3.12.2, Python counts the depth of all trees in progress together (its issue
+    106905): two threads at once raise SystemError, which pauses of the garbage collector make
+    likely.
     """
     # Reentrant: the collector may run a finalizer that parses, in the middle of our own tree.
     with _TREE_LOCK[0]:

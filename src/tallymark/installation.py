@@ -41,7 +41,7 @@ def require_server(what: str) -> None:
 
 
 def explain_install(package: str) -> str:
-    """How to install a package, or an extra such as tallymark[models], as a hint to paste."""
+    """A hint with the command that installs a package, or an extra such as tallymark[models]."""
     return f"install it with: {_make_command(package)}"
 
 
@@ -60,7 +60,7 @@ def _make_command(package: str) -> str:
 
 
 def _install_tool(package: str, receipt: Path) -> str:
-    """Repeats what uv was told to install before, since it removes the rest."""
+    """Repeat the packages of the earlier `uv tool install`, which removes all others."""
     import tomllib  # noqa: PLC0415 (only for this hint, and no command should wait for it)
 
     extras: set[str] = set()
@@ -84,14 +84,14 @@ def _bracket(extras: list[str] | None) -> str:
 
 
 def _find_source(extras: str) -> str:
-    """What to install us from once more: the folder, file or address used before, or an index."""
+    """The source of this installation: the folder, file or address used before, or an index."""
     from importlib.metadata import distribution  # noqa: PLC0415 (as above)
 
-    told = json.loads(distribution(_OWN).read_text("direct_url.json") or "{}")
-    address = told.get("url", "")
+    source = json.loads(distribution(_OWN).read_text("direct_url.json") or "{}")
+    address = source.get("url", "")
     if address.startswith("file:"):
         return f"{unquote(urlsplit(address).path)}{extras}"
-    if "vcs_info" in told:
-        revision = told["vcs_info"].get("requested_revision")
-        address = f"{told['vcs_info']['vcs']}+{address}{f'@{revision}' if revision else ''}"
+    if "vcs_info" in source:
+        revision = source["vcs_info"].get("requested_revision")
+        address = f"{source['vcs_info']['vcs']}+{address}{f'@{revision}' if revision else ''}"
     return f"{_OWN}{extras} @ {address}" if address else f"{_OWN}{extras}"

@@ -1,8 +1,8 @@
 """Rows in Parquet files, written and read in blocks. Only loaded for such a file: pyarrow is heavy.
 
-Types are those that DuckDB, Polars and Spark read without being told anything: moments are
-microseconds in UTC, counts 64 bits with a sign, what is nested JSON text or a map of numbers. What
-was not measured is null. See docs/decisions/0052-parquet.md.
+Types are those that DuckDB, Polars and Spark read without options: times are
+microseconds in UTC, counts signed 64 bits, nested values JSON text or a map of numbers. Missing
+measurements are null. See docs/decisions/0052-parquet.md.
 """
 
 from __future__ import annotations
@@ -29,26 +29,29 @@ Kind = Literal["text", "whole", "number", "flag", "moment", "numbers", "texts"]
 Columns = Mapping[str, Kind]
 _ROWS = 50_000
 _CHARACTERS = 32_000_000
-"""A block is written when it has so many rows, or their texts so many characters."""
+"""Rows, or characters of their texts, after which a block is written."""
 _READ = 2_000
 _READ_BYTES = 64_000_000
-"""So many rows of a file are read at once, or fewer where they have more bytes than these."""
+"""Rows of a file that are read at once, or fewer where they have more bytes than these."""
 _MOST_BYTES = 1 << 30
 _MOST_SMALL, _MOST_PACKED = 64_000_000, 200
-"""So much memory a block of a file may ask for before it is read: that many bytes, and of a small
-file no more than these, or so many times its own size."""
+"""Memory that a block of a file may claim before it is read: that many bytes, and of a small file
+at most these, or this many times its own size.
+"""
 _MOST_VALUES, _MOST_EACH = 2_000_000, 100
-"""So many values a column of a block may have, or so many for each row: a list of nothing but
-nulls takes no bytes in a file."""
+"""Values that a column of a block may have, or this many for each row: a list of nulls takes no
+bytes in a file.
+"""
 _MOST_TEXT = 256_000_000
-"""So many characters the rows that are read at once may have in a column."""
+"""Characters that the rows read at once may have in a column."""
 _MOST_MORE, _LEAST_MORE, _MORE_EACH = 2 << 30, 512 << 20, 800
-"""So much more memory the process may take while a file is read, and for a small one no more than
-the second and so many times its own size: a few KB can ask for any."""
+"""Additional memory of the process while a file is read, and for a small one at most the second and
+this many times its own size: a few KB can request any amount.
+"""
 _bounding = Lock()
 _MICRO = 1_000_000
 _FIRST, _END = -62_135_596_800 * _MICRO, 253_402_300_800 * _MICRO
-"""Of the years that calendars have."""
+"""Range of the years of calendars."""
 _moment = pa.timestamp("us", tz="UTC")
 _TYPES: dict[Kind, Any] = {
     "text": pa.string(),
@@ -77,7 +80,7 @@ def _is_number(given: Any) -> bool:
 
 
 def _is_pair(given: Any) -> bool:
-    """What other tools make of an entry of a map."""
+    """The form in which other tools write an entry of a map."""
     if not pa.types.is_struct(given) or given.num_fields != 2:
         return False
     return _is_text(given.field(0).type) and _is_number(given.field(1).type)
@@ -253,18 +256,18 @@ class ParquetRows:
 
 
 def _check_group(path: Path, group: Any, nth: int) -> None:
-    """Refuses by what a file says of itself what could not be held when it is read."""
+    """Refuse a block whose metadata claims more than can be held in memory."""
     asked = group.total_byte_size
     most = min(_MOST_BYTES, max(_MOST_SMALL, _MOST_PACKED * path.stat().st_size))
     values = max((group.column(each).num_values for each in range(group.num_columns)), default=0)
     if not 0 <= asked <= most:
-        said = f"would take {asked:,} bytes"
+        claim = f"would take {asked:,} bytes"
     elif not values <= max(_MOST_VALUES, _MOST_EACH * group.num_rows):
-        said = f"has {values:,} values in a column (rows: {group.num_rows:,})"
+        claim = f"has {values:,} values in a column (rows: {group.num_rows:,})"
     else:
         return
-    hint = "write it anew with smaller row groups"
-    raise InvalidInput(f"{path}: row group {nth + 1} {said}", hint=hint)
+    hint = "write it again with smaller row groups"
+    raise InvalidInput(f"{path}: row group {nth + 1} {claim}", hint=hint)
 
 
 def _read_batches(file: Any, names: list[str]) -> Iterator[Any]:
@@ -291,8 +294,10 @@ def _open_file(path: Path, *, share: bool = False) -> Iterator[Any]:
     except FileNotFoundError:
         raise InvalidInput(f"there is no file {path}") from None
     except MemoryError:
-        said = "asks for more memory than a file may"
-        raise InvalidInput(f"{path} {said}", hint="write it anew, in less") from None
+        claim = "asks for more memory than a file may"
+        raise InvalidInput(
+            f"{path} {claim}", hint="write it again with smaller row groups"
+        ) from None
     except (pa.ArrowException, OSError, OverflowError, UnicodeError) as error:
         why = str(error).partition("\n")[0].strip()[:200] or type(error).__name__
         raise InvalidInput(f"{path} cannot be read as Parquet: {why}") from None
@@ -311,9 +316,9 @@ def _list_spark_moments(file: Any) -> set[str]:
 
 @contextmanager
 def _bound_memory(size: int) -> Iterator[None]:
-    """What is asked for beyond that is refused to this process, and so told in a sentence.
+    """Refuse this process further memory, so that an excessive file ends in one sentence.
 
-    Sizes in a file cannot be believed, and pyarrow knows no bound of its own. Where the system has
+    Sizes in a file cannot be believed, and pyarrow has no bound of its own. Where the system has
     none either, there is none.
     """
     if sys.platform != "linux" or not _bounding.acquire(blocking=False):

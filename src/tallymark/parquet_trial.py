@@ -1,7 +1,7 @@
-"""Strangers' Parquet files, read to their end by another process before this one does.
+"""A trial read of a Parquet file in another process, before this one reads it.
 
-pyarrow ends the process that reads some damaged files, which nobody can catch; and what asks for
-too much memory asks for it there. See docs/decisions/0052-parquet.md.
+pyarrow ends the process that reads some damaged files, which cannot be caught; and a file that
+requests too much memory does so there. See docs/decisions/0052-parquet.md.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _REFUSED = 2
 
 
 def try_parquet(path: Path, columns: Columns) -> None:
-    """Refuses what cannot be read, in the words of `ParquetRows`, or what ends its reader."""
+    """Refuse a file that `ParquetRows` refuses, or that ends the process which reads it."""
     given = msgspec.json.encode([str(path), dict(columns)]).decode()
     command = [sys.executable, "-P", "-m", __name__, given]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603 (ours)
-    told = [msgspec.json.decode(line) for line in done.stdout.splitlines()]
+    lines = [msgspec.json.decode(line) for line in done.stdout.splitlines()]
     if done.returncode == _REFUSED:
-        problem, hint = told[-1]
+        problem, hint = lines[-1]
         raise InvalidInput(problem, hint=hint)
     if done.returncode < 0:
         name = signal.Signals(-done.returncode).name
-        problem = f"{told[-1]} is damaged: what reads Parquet breaks off at it ({name})"
-        raise InvalidInput(problem, hint="get it anew from where it was written")
+        problem = f"{lines[-1]} is damaged: the Parquet reader ended at it ({name})"
+        raise InvalidInput(problem, hint="get a new copy of it")
 
 
 def _try(given: str) -> None:
-    """In the other process: says each file before it is read."""
+    """In the other process: print the name of each file before it is read."""
     from tallymark.parquet_rows import ParquetRows, list_parts  # noqa: PLC0415 (pyarrow)
 
     name, columns = msgspec.json.decode(given)

@@ -51,7 +51,7 @@ class EvalFile(pytest.Module):
     """A file with suites; ordinary tests in it are collected too."""
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
-        """The suites, then whatever else pytest finds."""
+        """Collect the suites, then pytest's other items."""
         from tallymark.suites.python_suites.eval_files import find_suites  # noqa: PLC0415 (plain runs do not need it)
 
         for suite in find_suites(vars(self.obj)):
@@ -82,7 +82,7 @@ class EvalItem(pytest.Item):
         self._run: Run | None = None
 
     def setup(self) -> None:
-        """Run the test; what keeps it from being judged is an error, not a failure."""
+        """Run the test; a reason why it could not be judged is an error, not a failure."""
         from tallymark import errors, suites  # noqa: PLC0415 (plain runs do not need them)
 
         try:
@@ -100,12 +100,12 @@ class EvalItem(pytest.Item):
             pytest.fail(_list_problems(self._run), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Where the item comes from."""
+        """The place of the item."""
         return self.path, None, f"{self._suite.name}::{self.name}"
 
 
 def _list_problems(run: Run) -> str:
-    """Everything that kept the epochs of a test from passing, what was asked and answered."""
+    """Reasons why epochs of a test did not pass, with their inputs and answers."""
     from tallymark.runs.problems import list_problems  # noqa: PLC0415 (plain runs do not need it)
 
     lines = []

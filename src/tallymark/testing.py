@@ -1,4 +1,4 @@
-"""What you need to test your own scorers and suites: contexts, traces and agents made by hand.
+"""Contexts, traces and agents made by hand, to test your own scorers and suites.
 
 >>> from tallymark.testing import mock_context
 >>> mock_context("Hello world").output

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 columns = 80
-"""Of the terminal, where a command has one. See `get_columns`."""
+"""Width of the terminal, where a command has one. See `get_columns`."""
 _FEWEST_COLUMNS, _MOST_COLUMNS = 40, 120
-"""Narrower, nothing fits beside each other; wider, the eye does not find the end of a line."""
+"""Limits of the width: narrower, columns do not fit; wider, lines are hard to follow."""
 Amount = TypeVar("Amount", int, float)
 UNKNOWN = "unknown"
 BACKSPACE = "it holds a backspace character, which \\b is inside double quotes"
@@ -36,7 +36,7 @@ UNDEFINED = "undefined"
 MINUS = "\N{MINUS SIGN}"
 
 program = "tally"
-"""How the command is called where it runs: hints name it so."""
+"""The name of the running command, used in hints."""
 _HINTED = re.compile(r"(?<![\w./-])tally(?= [a-z]+\b)")
 place = ""
 """The `--db` that was typed, as ` --db other.db`: commands that messages propose want it too."""
@@ -48,7 +48,7 @@ _HARMFUL = re.compile(
     "[^\t\n\x20-\x7e\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\u202a-\u202e\u2066-\u2069]"
 )
 MOST_CELL_CHARACTERS = 32_000
-"""Of a cell in CSV: spreadsheets break one of more than 32,767 into pieces."""
+"""Longest cell in CSV: spreadsheets break one of more than 32,767 into pieces."""
 _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001 (as they are)
 
 
@@ -56,7 +56,9 @@ _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\n", "\r", "＝", "＋", "－", "�
 
 
 def add_exactly(parts: Collection[float]) -> float:
-    """The sum to the 15 digits that a float keeps of a decimal number: 3 times 0.1 is 0.3."""
+    """The sum rounded to the 15 digits that a float holds of a decimal number: 3 times 0.1 is
+    0.3.
+    """
     try:
         return float(f"{math.fsum(parts):.15g}") if len(parts) > 1 else sum(parts)
     except OverflowError:  # more than a float holds
@@ -88,12 +90,12 @@ def format_mean(value: float | None, more: int = 0) -> str:
 
 
 def format_mean_ends(low: float, high: float) -> str:
-    """The interval of a scorer's mean: three decimals, since an end is no more exact than that."""
+    """The interval of a scorer's mean, to three decimals: an end is no more exact."""
     return f"{low:.3f} to {high:.3f}"
 
 
 def format_value(value: float | None, more: int = 0) -> str:
-    """The same in a sentence: `0.7`."""
+    """A value in a sentence: `0.7`."""
     return _trim(format_mean(value, more))
 
 
@@ -103,7 +105,7 @@ def format_digits(value: float | None) -> str:
 
 
 def format_number(value: float | None, digits: int = 6, least: int = 2) -> str:
-    """Any other number: so many significant digits, or `least` decimals where that is more."""
+    """Format any other number with this many significant digits, or `least` decimals if more."""
     if value is None:
         return "-"
     if not math.isfinite(value):
@@ -135,9 +137,9 @@ def format_money(value: float | None, more: int = 0) -> str:
 
 
 def with_minus(write: Callable[..., str]) -> Callable[..., str]:
-    """A number as `write` has it, below zero with the sign of its own, as pages and charts show it.
+    """A number as `write` formats it, with a minus sign for pages and charts.
 
-    What is read by programs or typed again keeps its hyphen.
+    Text that programs read or people type again has a hyphen.
     """
 
     def written(*given: Any, **more: Any) -> str:
@@ -151,12 +153,12 @@ def with_minus(write: Callable[..., str]) -> Callable[..., str]:
 
 
 def format_tick(value: float) -> str:
-    """A round number beside an axis."""
+    """A round number at an axis."""
     return format_digits(value) if abs(value) < 1e9 else f"{value:.3g}"
 
 
 def format_measure(value: float, measure: str, *digits: int) -> str:
-    """What was measured of traces, in its unit: `cost`, `duration`, or a plain number."""
+    """A measure of traces in its unit: `cost`, `duration`, or a plain number."""
     write = {"cost": format_money, "duration": format_seconds}.get(measure)
     return format_number(value, *digits) if write is None else write(value)
 
@@ -183,7 +185,7 @@ def format_seconds(value: float | None, more: int = 0) -> str:
 
 
 def format_percent(value: float | None) -> str:
-    """Of something that is given from 0 to 100: `80.0%`."""
+    """A value from 0 to 100 as a percentage: `80.0%`."""
     return UNKNOWN if value is None else f"{round(value, 1) + 0.0:.1f}%"  # -0.0 is 0
 
 
@@ -193,7 +195,7 @@ def format_points(value: float | None) -> str:
 
 
 def format_share(value: float | None) -> str:
-    """Of something that is given from 0 to 1, for a column: `80.0%`, `-` where it is not known."""
+    """A share from 0 to 1 for a column: `80.0%`, `-` where it is unknown."""
     return "-" if value is None else format_percent(100 * value)
 
 
@@ -204,7 +206,7 @@ def format_difference(write: Callable[[float | None], str], value: float | None)
 
 
 def format_beside(write: Callable[[float, int], str], value: float, bound: float) -> str:
-    """A number beside a bound, with more digits where it would read as the bound and is not."""
+    """A number near a bound, with more digits where it would look equal to the bound and is not."""
     more = 0
     while value != bound and more < 15 and write(value, more) == write(bound, more):
         more += 3
@@ -228,7 +230,7 @@ _TINY, _HUGE = 1e-15, 1e15
 
 
 def _write_decimals(value: float, decimals: int, digits: int, least: float = 0.1) -> str:
-    """With so many decimals; what is smaller than `least`, or huge, with significant digits."""
+    """Format with this many decimals; values below `least`, or huge, with significant digits."""
     if value == 0 or least <= abs(value) < _HUGE:
         return f"{value + 0.0:,.{decimals}f}"
     return format_number(value, digits, decimals)
@@ -243,7 +245,7 @@ def _trim(text: str) -> str:
 
 
 def format_moment(unix: float) -> str:
-    """A point in time, for a column whose head says that it is UTC."""
+    """A point in time, for a column whose head names UTC."""
     return time.strftime("%Y-%m-%d %H:%M", time.gmtime(unix))
 
 
@@ -256,12 +258,12 @@ def format_utc_moment(unix: float | None) -> str:
 
 
 def shorten(text: str, most: int = 120) -> str:
-    """At most so many characters; line ends stay."""
+    """At most this many characters, with line ends."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def shorten_line(text: str, most: int = 32) -> str:
-    """On one line, and cut to what a column has room for."""
+    """One line, cut to the width of a column."""
     return shorten(" ".join(text.split()), most)
 
 
@@ -294,7 +296,7 @@ def escape(document: str) -> str:
 
 
 def clean_excerpt(text: str, most: int) -> str:
-    """At most so many characters, cleaned, and a note on what was left out."""
+    """At most this many characters, cleaned, with a note on what was left out."""
     if len(text) <= most:
         return clean(text)
     return f"{clean(text[:most])}… ({len(text) - most:,} more characters)"
@@ -307,7 +309,7 @@ def format_cell(text: str) -> str:
 
 
 def clean_line(text: str, most: int = 1_000_000) -> str:
-    """Cleaned, on one line of at most so many characters."""
+    """Cleaned, on one line of at most this many characters."""
     # Cut before it is cleaned too, because a model may have written megabytes.
     line = " ".join(clean(text[: 4 * most + 100]).split())
     return line if len(line) <= most else f"{line[: max(0, most - 1)]}…"
@@ -317,12 +319,12 @@ def clean_line(text: str, most: int = 1_000_000) -> str:
 
 
 def get_columns() -> int:
-    """How wide what people are shown may be, in columns."""
+    """Width of output in columns."""
     return min(_MOST_COLUMNS, max(_FEWEST_COLUMNS, columns))
 
 
 def fit_line(text: str, columns: int) -> str:
-    """Cleaned, on one line that fills so many columns of a terminal."""
+    """Cleaned, on one line that fills this many columns of a terminal."""
     line = clean_line(text, columns)
     if not line.isascii():
         line = _mark_wide(line)
@@ -454,7 +456,7 @@ class Table(NamedTuple):
             yield Text(f"a wider window also shows {', '.join(left)}", "dim")
 
     def _find_widths(self, columns: Sequence[Sequence[str]], room: int) -> dict[int, int]:
-        """How wide each column is that fits, by its place; ids, names and dates stay whole."""
+        """Widths of the columns by their places; ids, names and dates are not cut."""
         from rich.cells import cell_len  # noqa: PLC0415 (heavy, and not for pipes)
 
         whole = {
@@ -482,11 +484,11 @@ class Table(NamedTuple):
 
 
 _LEAST_BENT, _LEAST_CUT = 14, 6
-"""Columns that a column which may be wrapped or cut keeps, and that any keeps at the least."""
+"""The least widths of columns that may be wrapped or cut, and of all columns."""
 
 
 def _cut_heads(heads: Sequence[str], widths: Mapping[int, int]) -> dict[int, str]:
-    """Those of columns that are narrower than their heads are cut, so that they still differ."""
+    """Cut the heads of columns that are narrower, so that they still differ."""
     long = [place for place, width in widths.items() if len(heads[place]) > width]
     room = min((widths[place] for place in long), default=0)
     short = dict(zip(long, shorten_middles([heads[place] for place in long], room), strict=True))
@@ -494,11 +496,11 @@ def _cut_heads(heads: Sequence[str], widths: Mapping[int, int]) -> dict[int, str
 
 
 def shorten_middles(texts: Sequence[str], most: int) -> list[str]:
-    """Texts of a column, cut in the middle to so many characters, where they stay different."""
+    """Texts of a column, cut in the middle to this many characters, where they stay different."""
     different = set(texts)
     if max(map(len, different), default=0) <= most:
         return list(texts)
-    # The end of a name says more than its beginning: begin with most of it.
+    # The end of a name is more specific than its beginning: start with most of it.
     preferred = 2 * (most - 1) // 3
     for end in sorted(range(most), key=lambda end: abs(end - preferred)):
         short = {text: _cut_middle(text, most, end) for text in different}
@@ -549,12 +551,12 @@ def align_numbers(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def complete_command(message: str) -> str:
-    """A message whose lines may end with a command, which must work as it is told."""
+    """Complete the commands at the ends of a message's lines, so that they work as pasted."""
     return _PROPOSED.sub(lambda found: found[0] + place, message) if place else message
 
 
 def say(*parts: str | StyledLine | Table, err: bool = False, wrap: bool = False) -> None:
-    """Prints for people: on a terminal with colours and within its width, else as plain text.
+    """Print for people: on a terminal with colours and within its width, else as plain text.
 
     `NO_COLOR`, `FORCE_COLOR` and `TERM=dumb` are heeded. What would move the cursor is left out.
     With `wrap`, messages are broken at words, in a pipe at 80 columns.
@@ -575,7 +577,7 @@ def say(*parts: str | StyledLine | Table, err: bool = False, wrap: bool = False)
     from rich.console import Console  # noqa: PLC0415 (heavy, and not for pipes)
     from rich.text import Text  # noqa: PLC0415
 
-    # Whoever asks for colours in a pipe gets every value whole there too.
+    # With forced colours in a pipe, every value is whole there too.
     console = Console(file=stream, width=None if stream.isatty() else 100_000)
     for part in parts:
         if isinstance(part, Table):

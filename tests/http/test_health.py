@@ -17,13 +17,13 @@ from starlette.testclient import TestClient
 from tests.http.conftest import Server, run_server
 
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.instrumentation import watch
 from tallymark.service import readiness
 from tallymark.service.proxy import Networks
 from tallymark.service.server_logs import set_up_logs
 from tallymark.service.settings import read_settings
 from tallymark.store.jobs import NewJob
 from tallymark.store.jobs import jobs as jobs_table
-from tallymark.watched_work import watch
 
 OPERATIONS = Path(__file__).parents[2] / "docs" / "operations.md"
 

@@ -173,7 +173,9 @@ def test_the_same_seed_gives_the_same_interval_whatever_the_order() -> None:
         ("sqrt(success_pct - 80)", run([1] * 9 + [0]), "undefined for much"),
     ],
 )
-def test_a_machine_without_memory_groups_has_a_reason(formula: str, tally: Tally, reason: str) -> None:
+def test_a_machine_without_memory_groups_has_a_reason(
+    formula: str, tally: Tally, reason: str
+) -> None:
     found = score_interval(Formula.parse(formula), tally)
     assert isinstance(found, NoInterval)
     assert reason in found.reason

@@ -13,7 +13,9 @@ from tallymark.sandbox.machine_probe import SafeBackend
 
 
 @pytest.mark.parametrize("backend", SAFE)
-def test_it_lists_paths_that_plugins_or_programs_can_open(backend: SafeBackend, tmp_path: Path) -> None:
+def test_it_lists_paths_that_plugins_or_programs_can_open(
+    backend: SafeBackend, tmp_path: Path
+) -> None:
     places = {
         "file": tmp_path / "file",
         "link": tmp_path / "link",

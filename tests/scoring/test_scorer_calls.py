@@ -9,9 +9,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.test_left_behind import until_nothing_hangs
+from tests.test_abandonable_calls import until_nothing_hangs
 
-from tallymark import left_behind
+from tallymark import abandonable_calls
 from tallymark.scoring import EvalContext, Scorer, scorer_calls
 from tallymark.scoring.scorer_calls import evaluate_all
 from tallymark.traces import Trace
@@ -211,7 +211,7 @@ def test_waiting_for_a_free_thread_does_not_count_as_the_scorers_time(
 def test_a_scorer_with_too_many_hanging_calls_is_not_called_until_they_end(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(left_behind, "MOST_HANGING", 2)
+    monkeypatch.setattr(abandonable_calls, "MOST_HANGING", 2)
     scorer = _waiting(gate)
 
     async def errors() -> list[str | None]:

@@ -12,10 +12,10 @@ import pytest
 from tests.http.conftest import ADA, Server, listening, run_server
 
 from tallymark.errors import InvalidInput
+from tallymark.instrumentation import watch
 from tallymark.service.own_traces import start_tracing
 from tallymark.service.settings import read_settings
 from tallymark.traces.trace_query import parse_query
-from tallymark.watched_work import watch
 
 
 def test_spans_come_to_our_own_intake_and_no_more_than_there_were(tmp_path: Path) -> None:

@@ -373,7 +373,7 @@ def test_a_small_file_may_ask_for_less_memory_than_a_large_one(size: int, megaby
     [
         (
             pa.array([[("k", None)] * 3000], pa.map_(pa.string(), pa.float64())),
-            "row group 1 has 3,000 values in a column .rows: 1.; write it anew",
+            "row group 1 has 3,000 values in a column .rows: 1.; write it again",
         ),
         (pa.array(["A" * 4_000_000]), "row group 1 would take 4,0"),
     ],

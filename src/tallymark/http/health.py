@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from tallymark.abandonable_calls import call_in_thread
 from tallymark.errors import NotAllowed, Problem, WorkFailed
 from tallymark.http.problems import MEDIA_TYPE, answer_error
 from tallymark.http.routes import find_service
-from tallymark.left_behind import call_in_thread
 from tallymark.service.keys import is_operator
 from tallymark.service.service import Service
 from tallymark.service.settings import METRICS_VARIABLE

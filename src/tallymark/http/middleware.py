@@ -23,10 +23,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from tallymark.documents.bounded_json import count_json_values
 from tallymark.errors import Busy, Problem
 from tallymark.http.problems import MEDIA_TYPE, RequestProblem, refuse
+from tallymark.instrumentation import watch
 from tallymark.service.limits import BODIES, SMALL_BODY, VALUES, MemoryBudget, name_owner
 from tallymark.service.problems import describe_problem
 from tallymark.service.server_logs import begin_request
-from tallymark.watched_work import watch
 
 if sys.version_info >= (3, 14):
     from compression import zstd

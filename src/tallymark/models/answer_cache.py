@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tallymark.abandonable_calls import call_in_thread
 from tallymark.errors import InvalidInput, WorkFailed
 from tallymark.event_loops import LoopLocal
-from tallymark.left_behind import call_in_thread
 from tallymark.models.model import Answer, Loadable
 
 if TYPE_CHECKING:

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from tallymark.abandonable_calls import NotFinished, call_in_thread
 from tallymark.errors import InvalidInput
-from tallymark.left_behind import NotFinished, call_in_thread
 
 if TYPE_CHECKING:
     from aiohttp import TCPConnector

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from tallymark.abandonable_calls import call_in_thread
 from tallymark.errors import InvalidInput, ModelError
 from tallymark.importing import (
     describe_filling,
@@ -23,7 +24,6 @@ from tallymark.importing import (
     is_async,
     match_parameters,
 )
-from tallymark.left_behind import call_in_thread
 from tallymark.models.model import Answer
 from tallymark.models.model_answers import (
     WrongShape,

@@ -15,7 +15,7 @@ from importlib.resources import files
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from tallymark.left_behind import call_in_thread
+from tallymark.abandonable_calls import call_in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tallymark.errors import InvalidInput, WorkFailed
+from tallymark.instrumentation import watch
 from tallymark.sandbox.kernel_calls import name_signal
 from tallymark.sandbox.limits import Limits
 from tallymark.sandbox.machine_probe import MEMORY_GROUPS, probe
@@ -22,7 +23,6 @@ from tallymark.sandbox.programs.bubblewrap_run import run_in_bubblewrap
 from tallymark.sandbox.programs.direct_run import run_direct
 from tallymark.sandbox.programs.launcher_process import Dialogue, PassedLimit, ProgramEnding
 from tallymark.sandbox.programs.program_task import ProgramTask, make_task
-from tallymark.watched_work import watch
 
 PROGRAM_LIMITS = Limits(
     wall_s=10.0, memory_mb=512, processes=16, open_files=256, output_mb=1.0, disk_mb=64.0

@@ -11,9 +11,9 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tallymark.abandonable_calls import NotFinished, call_in_thread, contain, wait_for_task
 from tallymark.errors import ScorerError
 from tallymark.event_loops import LoopLocal
-from tallymark.left_behind import NotFinished, call_in_thread, contain, wait_for_task
 from tallymark.scoring.score import Score
 
 if TYPE_CHECKING:

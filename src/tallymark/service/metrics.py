@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from tallymark.watched_work import Work
+    from tallymark.instrumentation import Work
 
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 _ABOVE = ("/api/v1", "/api")

@@ -18,8 +18,8 @@ from urllib.parse import unquote
 
 from tallymark.errors import InvalidInput
 from tallymark.installation import explain_install
+from tallymark.instrumentation import Work, add_watcher, remove_watcher
 from tallymark.service.metrics import name_route
-from tallymark.watched_work import Work, add_watcher, remove_watcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from tallymark.abandonable_calls import call_in_thread
 from tallymark.errors import TallymarkError
-from tallymark.left_behind import call_in_thread
 from tallymark.sandbox.policy import choose_policy
 from tallymark.store.engines import limit_statements
 from tallymark.store.schema import SchemaChanged

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from tallymark.errors import NotFound, TallymarkError
 from tallymark.importing import find_version
+from tallymark.instrumentation import add_watcher, remove_watcher
 from tallymark.service.accounts import AccountService
 from tallymark.service.app import App
 from tallymark.service.fair_threads import (
@@ -35,7 +36,6 @@ from tallymark.service.what_if import WhatIfs
 from tallymark.service.workers import Workers
 from tallymark.store.engines import limit_statements
 from tallymark.store.schema import CURRENT
-from tallymark.watched_work import add_watcher, remove_watcher
 
 if TYPE_CHECKING:
     from tallymark.service.callers import Caller

@@ -23,13 +23,13 @@ import msgspec
 
 from tallymark.challenges.challenge import DimensionWeight
 from tallymark.errors import InvalidInput, LeaseLost, TallymarkError, WorkFailed
+from tallymark.instrumentation import watch
 from tallymark.service.delivery_pauses import DeliveryPauses
 from tallymark.service.keeper import Keeper
 from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.stop_signals import StopSignal
 from tallymark.store.contests.audit_log import Actor, act_as
 from tallymark.store.jobs import NewJob
-from tallymark.watched_work import watch
 
 if TYPE_CHECKING:
     from tallymark.engine.engine import Engine

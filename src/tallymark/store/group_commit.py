@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tallymark.errors import Busy, WorkFailed
-from tallymark.watched_work import watch
+from tallymark.instrumentation import watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

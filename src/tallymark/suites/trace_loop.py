@@ -18,8 +18,8 @@ from contextvars import copy_context
 from queue import Empty, SimpleQueue
 from typing import Self
 
+from tallymark.abandonable_calls import MOST_HANGING
 from tallymark.event_loops import LoopThread
-from tallymark.left_behind import MOST_HANGING
 from tallymark.scoring import EvalContext, Score, Scorer, to_score
 from tallymark.scoring.scorer_calls import CALLS_AT_ONCE, evaluate_all, wait_for_return
 from tallymark.text import format_number

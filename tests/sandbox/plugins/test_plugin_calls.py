@@ -248,9 +248,7 @@ def test_no_memory_of_the_guest_counts_attempts_or_holds_their_answers(
     )
 
 
-def test_one_attempt_among_many_changes_no_other_score(
-    sandbox: Sandbox, tmp_path: Path
-) -> None:
+def test_one_attempt_among_many_changes_no_other_score(sandbox: Sandbox, tmp_path: Path) -> None:
     """One that is as rare as it takes to be in no sample."""
     source = """
         SEEN = []
@@ -282,9 +280,7 @@ def test_no_attempt_sees_what_another_did_to_its_arguments(
     assert ends(scores) == [3.0] * 50
 
 
-def test_no_attempt_reaches_the_page_of_progress(
-    sandbox: Sandbox, tmp_path: Path
-) -> None:
+def test_no_attempt_reaches_the_page_of_progress(sandbox: Sandbox, tmp_path: Path) -> None:
     source = """
         import os, sys
         class Plugin:

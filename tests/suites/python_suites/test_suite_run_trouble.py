@@ -157,7 +157,7 @@ def test_a_result_that_comes_too_late_changes_nothing() -> None:
 def test_an_agent_of_which_too_many_calls_hang_is_no_longer_called(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("tallymark.left_behind.MOST_HANGING", 2)
+    monkeypatch.setattr("tallymark.abandonable_calls.MOST_HANGING", 2)
     agent = FakeAgent(HANG)
     report = run(suite(*"abcd", parallelism=1, timeout=0.05), agent)
     agent.release()

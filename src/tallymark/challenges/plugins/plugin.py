@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, cast
 
 from tallymark.errors import ScorerError
+from tallymark.instrumentation import watch
 from tallymark.sandbox.limits import DEFAULT_PLUGIN_TIMEOUT_S
 from tallymark.scoring import (
     AttemptMetrics,
@@ -19,7 +20,6 @@ from tallymark.scoring import (
     plugin_score,
 )
 from tallymark.scoring.plugin_contract import require_mapping
-from tallymark.watched_work import watch
 
 if TYPE_CHECKING:
     from tallymark.sandbox import PluginCode, Sandbox

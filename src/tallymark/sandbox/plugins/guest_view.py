@@ -20,7 +20,7 @@ _FILES = (
     "tallymark.errors",
     "tallymark.event_loops",
     "tallymark.importing",
-    "tallymark.left_behind",
+    "tallymark.abandonable_calls",
     "tallymark.text",
 )
 _FOLDERS = (

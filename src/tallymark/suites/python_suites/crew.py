@@ -19,8 +19,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tallymark.abandonable_calls import NotFinished, call_in_thread, contain, leave_task
 from tallymark.importing import is_async
-from tallymark.left_behind import NotFinished, call_in_thread, contain, leave_task
 from tallymark.scoring import EvalContext
 from tallymark.suites.python_suites.agent_call import AgentFailure
 from tallymark.text import format_number

@@ -1,9 +1,9 @@
-"""Calls and tasks that can be left behind when they do not end.
+"""Calls in threads, and tasks, that can be abandoned when they do not end.
 
-What users bring may hang: an agent, a scorer, a model that is a function. A call in a thread cannot
-be ended from outside, nor a task that ignores its cancellation. So nobody waits for either longer
-than its time, and no thread here keeps the program from ending. Why these threads are our own:
-docs/decisions/0016-threads-left-behind.md.
+The user's code may hang: an agent, a scorer, a model that is a function. A call in a thread cannot
+be ended from outside, nor a task that ignores its cancellation. So callers wait for either only
+until its time limit, and no thread here keeps the program from ending. Why these threads are our
+own: docs/decisions/0016-threads-left-behind.md.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ T = TypeVar("T")
 MOST_HANGING = 100
 """Calls of one owner that may hang before it is no longer called."""
 _IDLE_SECONDS = 10.0
-"""A thread that has nothing to do for so long ends."""
+"""A thread without a call for this long ends."""
 
 
 class NotFinished(Exception):
-    """A call was left behind, or not made; the text goes on after the name of what was called."""
+    """A call was abandoned, or not made; the text continues a sentence after the callee's name."""
 
 
 async def call_in_thread(
     function: Callable[[], T], *, seconds: float | None = None, owner: object = None
 ) -> T:
-    """What the function returns or raises, called in a thread, so that the loop goes on meanwhile.
+    """The result of a function, called in a thread, while the event loop goes on.
 
-    When it is late, or whoever waits is cancelled, it goes on unseen. There is a thread for every
-    call that is under way: how many are is the caller's business. When too many calls of one owner
-    hang, it is not called any more until some of them have ended.
+    When it is late, or the caller is cancelled, it goes on without a listener. Every call gets a
+    thread at once: the caller limits their number. When too many calls of one owner hang, further
+    ones are refused until some of them have ended.
     """
     hanging = sum(call.owner is owner for call in tuple(_threads.left))
     if owner is not None and hanging >= MOST_HANGING:
@@ -64,18 +64,18 @@ class _Threads:
     """Threads that make one call after the other, and end when there is none for a while."""
 
     def __init__(self) -> None:
-        self.start_anew()
+        self.reset()
 
-    def start_anew(self) -> None:
-        """With no thread, as it is in the child of a fork."""
+    def reset(self) -> None:
+        """Forget all threads, which the child of a fork does not have."""
         self.calls: SimpleQueue[_Call] = SimpleQueue()
         self.lock = threading.Lock()
         self.idle = 0
         self.left: set[_Call] = set()
-        """Calls that go on though nobody waits for them."""
+        """Calls that go on although no caller waits."""
 
     def submit(self, call: _Call) -> None:
-        """Have a call made at once."""
+        """Give a call to a thread at once."""
         with self.lock:
             if self.idle:  # reserved here, so that two calls never count on the same thread
                 self.idle -= 1
@@ -113,13 +113,13 @@ class _Call:
         result, error = None, None
         try:
             result = self.context.run(self.function)
-        except BaseException as raised:  # noqa: BLE001 (goes to whoever waits)
+        except BaseException as raised:  # noqa: BLE001 (goes to the caller)
             error = raised
         with threads.lock:
             self.ended = True
             threads.left.discard(self)
             threads.idle += 1  # before the caller goes on: its next call finds this thread free
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+        with suppress(RuntimeError):  # the loop is closed: no caller waits
             # Futures belong to their loop: no other thread may set them.
             self.loop.call_soon_threadsafe(self.settle, result, error)
 
@@ -138,14 +138,14 @@ class _Call:
             return not self.ended
 
     def expire(self, seconds: float) -> None:
-        """Its time is up."""
+        """Report it as late, unless it has ended."""
         if self.leave():
             self.settle(None, _make_late(seconds))
 
 
 _threads = _Threads()
 if hasattr(os, "register_at_fork"):  # not every system forks
-    os.register_at_fork(after_in_child=_threads.start_anew)
+    os.register_at_fork(after_in_child=_threads.reset)
 _left_tasks: set[asyncio.Task[Any]] = set()
 """The loop itself does not keep tasks alive."""
 
@@ -155,7 +155,7 @@ def _make_late(seconds: float) -> NotFinished:
 
 
 async def wait_for_task(work: Coroutine[Any, Any, T], seconds: float | None) -> T:
-    """What a coroutine gives; with a time limit, as a task that is left when it is late."""
+    """The result of a coroutine; with a time limit, as a task that is abandoned when it is late."""
     if seconds is None:
         return await work
     task = asyncio.ensure_future(work)
@@ -177,15 +177,15 @@ def leave_task(task: asyncio.Task[Any]) -> None:
 
 
 async def contain(fail: Callable[[BaseException], Any], function: Any, *given: Any) -> Any:
-    """What an async function gives, or what `fail` makes of what it raises, but a real Ctrl-C."""
+    """The result of an async function, or that of `fail` for its exception, but not for Ctrl-C."""
     try:
         return await function(*given)
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        return fail(error)  # its own doing: nobody cancelled this task
-    except BaseException as error:  # whatever it raises is its own failure
+        return fail(error)  # it raised this itself: the task was not cancelled
+    except BaseException as error:  # any exception is its own failure
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and isinstance(error, KeyboardInterrupt):
             raise

@@ -1,7 +1,7 @@
-"""Work that somebody may want to count or trace: batches, jobs, requests, calls of the sandbox.
+"""Instrumentation of work that is counted or traced: batches, jobs, requests, sandbox calls.
 
-Whoever does it says so with `watch`, which costs next to nothing while nobody watches. Who watches
-is a server's metrics, and its own tracing where that is set up.
+The code that does the work wraps it in `watch`, which costs next to nothing without watchers. A
+watcher is the server's metrics, or its own tracing where that is set up.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from typing import Any
 
 @dataclass(slots=True)
 class Work:
-    """One piece of it."""
+    """One piece of work."""
 
     name: str
     facts: dict[str, Any]
     outcomes: Counter[str] = field(default_factory=Counter)
-    """How it ended; of many things done at once, how many of them in which way."""
+    """How it ended; for several things done together, the count of each outcome."""
 
 
 Watcher = Callable[[Work], AbstractContextManager[Any]]
-"""Entered before the work, and left after it with whatever it raised."""
+"""A context manager entered before the work, and left after it with its exception."""
 _watchers: list[Watcher] = []
 
 
 def add_watcher(watcher: Watcher) -> None:
-    """From now on it is told."""
+    """Call this watcher for all work from now on."""
     _watchers.append(watcher)
 
 
 def remove_watcher(watcher: Watcher) -> None:
-    """And no more."""
+    """Stop calling this watcher."""
     if watcher in _watchers:
         _watchers.remove(watcher)
 
 
 @contextmanager
 def watch(name: str, **facts: Any) -> Iterator[Work]:
-    """Tells all who watch of the work in this block."""
+    """Report the work of this block to all watchers."""
     work = Work(name, facts)
     if not _watchers:
         yield work

@@ -1,4 +1,4 @@
-"""Calls in threads and tasks, and what becomes of those that hang."""
+"""Calls in threads and tasks, and those that hang."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from tallymark import left_behind
-from tallymark.left_behind import NotFinished, call_in_thread, contain, wait_for_task
+from tallymark import abandonable_calls
+from tallymark.abandonable_calls import NotFinished, call_in_thread, contain, wait_for_task
 
 SECONDS = 30
 """How long a test waits for what must happen; far longer than it takes."""
@@ -40,7 +40,7 @@ def threads() -> list[threading.Thread]:
 
 def until_nothing_hangs() -> None:
     """Wait for the end of all calls that were left behind."""
-    while left_behind._threads.left:
+    while abandonable_calls._threads.left:
         threading.Event().wait(0.001)
 
 
@@ -53,7 +53,7 @@ def test_a_call_gives_what_the_function_returns_or_raises() -> None:
         run(lambda: call_in_thread(fail))
 
 
-def test_what_not_even_a_future_may_raise_comes_out_too() -> None:
+def test_an_exception_that_a_future_refuses_is_raised() -> None:
     def stop() -> None:
         raise StopIteration
 
@@ -71,10 +71,10 @@ def test_a_call_sees_the_callers_context_variables() -> None:
     assert run(main) == "mine"
 
 
-def test_a_late_call_is_left_behind(gate: threading.Event) -> None:
+def test_a_late_call_is_abandoned(gate: threading.Event) -> None:
     with pytest.raises(NotFinished, match=r"^did not finish in 0\.01 s$"):
         run(lambda: call_in_thread(gate.wait, seconds=0.01))
-    assert left_behind._threads.left
+    assert abandonable_calls._threads.left
     gate.set()
     until_nothing_hangs()
 
@@ -115,18 +115,18 @@ def test_a_thread_is_used_again() -> None:
 
 
 def test_a_thread_that_has_nothing_to_do_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(left_behind, "_IDLE_SECONDS", 0.001)
-    monkeypatch.setattr(left_behind, "_threads", left_behind._Threads())
+    monkeypatch.setattr(abandonable_calls, "_IDLE_SECONDS", 0.001)
+    monkeypatch.setattr(abandonable_calls, "_threads", abandonable_calls._Threads())
     thread = run(lambda: call_in_thread(threading.current_thread))
     thread.join(SECONDS)
     assert not thread.is_alive()
     assert run(lambda: call_in_thread(lambda: 7)) == 7
 
 
-def test_what_hangs_too_often_is_not_called_until_its_calls_end(
+def test_a_function_that_hangs_too_often_is_not_called_until_its_calls_end(
     gate: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(left_behind, "MOST_HANGING", 2)
+    monkeypatch.setattr(abandonable_calls, "MOST_HANGING", 2)
     owner = object()
 
     async def main(others: object) -> list[str]:
@@ -156,7 +156,7 @@ def test_a_result_that_comes_after_the_loop_has_ended_is_dropped(gate: threading
 
 HANGING = """
 import asyncio, threading
-from tallymark.left_behind import NotFinished, call_in_thread
+from tallymark.abandonable_calls import NotFinished, call_in_thread
 try:
     asyncio.run(call_in_thread(threading.Event().wait, seconds=0.01))
 except NotFinished as error:
@@ -164,7 +164,7 @@ except NotFinished as error:
 """
 FORKED = """
 import asyncio, os
-from tallymark.left_behind import call_in_thread
+from tallymark.abandonable_calls import call_in_thread
 asyncio.run(call_in_thread(lambda: 7))
 child = os.fork()
 if not child:
@@ -196,17 +196,17 @@ async def _stubborn(end: asyncio.Event) -> str:
     return "at last"
 
 
-def test_a_task_that_swallows_its_cancellation_is_left_behind() -> None:
+def test_a_task_that_swallows_its_cancellation_is_abandoned() -> None:
     async def main() -> None:
         end = asyncio.Event()
         with pytest.raises(NotFinished, match=r"^did not finish in 0\.01 s$"):
             await wait_for_task(_stubborn(end), 0.01)
-        assert len(left_behind._left_tasks) == 1
+        assert len(abandonable_calls._left_tasks) == 1
         end.set()
-        await asyncio.wait(list(left_behind._left_tasks))
+        await asyncio.wait(list(abandonable_calls._left_tasks))
 
     run(main)
-    assert not left_behind._left_tasks
+    assert not abandonable_calls._left_tasks
 
 
 @pytest.mark.parametrize("seconds", [None, SECONDS])
@@ -218,7 +218,7 @@ def test_a_task_gives_what_it_returns(seconds: float | None) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, SystemExit, asyncio.CancelledError])
-def test_whatever_is_raised_is_contained(error: type[BaseException]) -> None:
+def test_any_exception_is_contained(error: type[BaseException]) -> None:
     async def fail() -> None:
         raise error
 

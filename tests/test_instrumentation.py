@@ -1,4 +1,4 @@
-"""Work is told to whoever watches, and to nobody else."""
+"""Watchers are called for every piece of work until they are removed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from contextlib import contextmanager
 
 import pytest
 
-from tallymark.watched_work import Work, add_watcher, remove_watcher, watch
+from tallymark.instrumentation import Work, add_watcher, remove_watcher, watch
 
 
-def test_who_watches_hears_of_the_beginning_and_of_the_end() -> None:
+def test_a_watcher_is_entered_before_the_work_and_left_after_it() -> None:
     heard: list[str] = []
 
     @contextmanager
@@ -35,4 +35,4 @@ def test_who_watches_hears_of_the_beginning_and_of_the_end() -> None:
     with watch("job", kind="run"):
         pass
     assert heard == ["job {'kind': 'run'}", "{'failed': 1}"]
-    remove_watcher(watcher)  # who does not watch can leave too
+    remove_watcher(watcher)  # has no effect a second time
