@@ -7,14 +7,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from tallymark.instrumentation import Work, add_watcher, remove_watcher, watch
+from tallymark.instrumentation import WatchedWork, add_watcher, remove_watcher, watch
 
 
 def test_a_watcher_is_entered_before_the_work_and_left_after_it() -> None:
     heard: list[str] = []
 
     @contextmanager
-    def watcher(work: Work) -> Iterator[None]:
+    def watcher(work: WatchedWork) -> Iterator[None]:
         heard.append(f"{work.name} {work.facts}")
         try:
             yield

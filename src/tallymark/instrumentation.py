@@ -14,7 +14,7 @@ from typing import Any
 
 
 @dataclass(slots=True)
-class Work:
+class WatchedWork:
     """One piece of work."""
 
     name: str
@@ -23,7 +23,7 @@ class Work:
     """How it ended; for several things done together, the count of each outcome."""
 
 
-Watcher = Callable[[Work], AbstractContextManager[Any]]
+Watcher = Callable[[WatchedWork], AbstractContextManager[Any]]
 """A context manager entered before the work, and left after it with its exception."""
 _watchers: list[Watcher] = []
 
@@ -40,9 +40,9 @@ def remove_watcher(watcher: Watcher) -> None:
 
 
 @contextmanager
-def watch(name: str, **facts: Any) -> Iterator[Work]:
+def watch(name: str, **facts: Any) -> Iterator[WatchedWork]:
     """Report the work of this block to all watchers."""
-    work = Work(name, facts)
+    work = WatchedWork(name, facts)
     if not _watchers:
         yield work
         return

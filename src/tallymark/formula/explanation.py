@@ -32,7 +32,7 @@ _WIDEST = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
+class ContributedTerm:
     """One term: its text with the sign it has in the sum, its own value, and its contribution."""
 
     text: str
@@ -51,7 +51,7 @@ class Explanation:
     value: float | None
     reason: str | None
     """Why there is no value; None when there is one."""
-    terms: tuple[Term, ...]
+    terms: tuple[ContributedTerm, ...]
     steps: Step
     values: NamedValues
 
@@ -117,7 +117,7 @@ def format_contribution(value: float | None) -> str:
     return "too large" if value is None else format_score(value)
 
 
-def list_terms(part: Step, total: float) -> Iterator[Term]:
+def list_terms(part: Step, total: float) -> Iterator[ContributedTerm]:
     """The terms of a formula, each with what it contributes to the total."""
     # Adding 0.0 makes -0.0 and 0.0 one, so that no term contributes `-0`.
     found = [(text, each.value or 0.0, factor) for each, factor, text in _split(part)]
@@ -126,7 +126,7 @@ def list_terms(part: Step, total: float) -> Iterator[Term]:
     shared = total and all(each * math.copysign(1.0, total) >= 0 for each in contributions)
     for (text, own, _), contribution in zip(found, contributions, strict=True):
         share = contribution / total + 0.0 if shared else math.inf
-        yield Term(text, own, _keep_finite(contribution), _keep_finite(share))
+        yield ContributedTerm(text, own, _keep_finite(contribution), _keep_finite(share))
 
 
 def _keep_finite(value: float) -> float | None:

@@ -33,7 +33,7 @@ from tallymark.text import (
 
 if TYPE_CHECKING:
     from tallymark.formula import Formula
-    from tallymark.formula.explanation import Explanation, Term
+    from tallymark.formula.explanation import ContributedTerm, Explanation
 
 
 class CaseOutcome(NamedTuple):
@@ -453,7 +453,7 @@ def read_notes(record: RunRecord) -> list[str]:
     return [str(each) for each in found] if isinstance(found, list | tuple) else []
 
 
-def _make_term_row(term: Term, room: int) -> tuple[str, str, str]:
+def _make_term_row(term: ContributedTerm, room: int) -> tuple[str, str, str]:
     from tallymark.formula.explanation import format_contribution  # noqa: PLC0415 (loaded by now)
 
     share = "" if term.share is None else format_percent(100 * term.share)

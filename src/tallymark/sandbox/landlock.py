@@ -65,7 +65,7 @@ def restrict(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path
     What lies beneath a path of `write` may be read too, beneath one of `execute` read and started.
     A path that does not exist is left out.
     """
-    with Rules() as rules:
+    with LandlockRules() as rules:
         rules.allow(read=read, write=write, execute=execute)
         built = rules.build()
     try:
@@ -75,7 +75,7 @@ def restrict(read: Sequence[Path], write: Sequence[Path], execute: Sequence[Path
         os.close(built)
 
 
-class Rules:
+class LandlockRules:
     """Rules to make rulesets of, for processes that may do the same but for a path or two."""
 
     def __init__(self) -> None:

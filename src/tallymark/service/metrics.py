@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from tallymark.instrumentation import Work
+    from tallymark.instrumentation import WatchedWork
 
 _SIZES = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 _ABOVE = ("/api/v1", "/api")
@@ -98,7 +98,7 @@ class Metrics:
         found[1].observe(seconds)
 
     @contextmanager
-    def watch_work(self, work: Work) -> Iterator[None]:
+    def watch_work(self, work: WatchedWork) -> Iterator[None]:
         """Counts work that is watched, when it has ended."""
         if work.name == "batch":
             self._batches.labels(work.facts["thread"]).observe(len(work.facts["items"]))

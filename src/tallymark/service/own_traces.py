@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from tallymark.errors import InvalidInput
 from tallymark.installation import explain_install
-from tallymark.instrumentation import Work, add_watcher, remove_watcher
+from tallymark.instrumentation import WatchedWork, add_watcher, remove_watcher
 from tallymark.service.metrics import name_route
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class _Tracing:
         self._tracer = tracer
 
     @contextmanager
-    def watch(self, work: Work) -> Iterator[None]:
+    def watch(self, work: WatchedWork) -> Iterator[None]:
         if _is_about_traces(work):
             yield
             return
@@ -102,7 +102,7 @@ class _Tracing:
                 span.set_attributes(dict(_describe(work)))
 
 
-def _is_about_traces(work: Work) -> bool:
+def _is_about_traces(work: WatchedWork) -> bool:
     if work.name == "request":
         return bool(work.facts["scope"]["path"].startswith(_INTAKE))
     if work.name == "batch":
@@ -110,14 +110,14 @@ def _is_about_traces(work: Work) -> bool:
     return work.name == "job" and work.facts["kind"] in _ABOUT_TRACES
 
 
-def _name(work: Work) -> str:
+def _name(work: WatchedWork) -> str:
     if work.name == "request":
         scope = work.facts["scope"]
         return f"{scope['method']} {name_route(scope)}"
     return f"{work.name} {work.facts.get('kind') or work.facts.get('thread')}"
 
 
-def _describe(work: Work) -> Iterator[tuple[str, Any]]:
+def _describe(work: WatchedWork) -> Iterator[tuple[str, Any]]:
     """Never an address: its parts may be secret."""
     if work.name == "request":
         scope = work.facts["scope"]

@@ -10,7 +10,7 @@ import msgspec
 from tallymark.errors import FormulaError, Problem
 from tallymark.formula import Formula, Names
 from tallymark.formula.bounds import Analysis
-from tallymark.formula.explanation import Explanation, Term
+from tallymark.formula.explanation import ContributedTerm, Explanation
 
 
 class Mistake(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,7 +126,7 @@ def _place_terms(
     return found
 
 
-def _find_best(term: Term, names: Names) -> float | None:
+def _find_best(term: ContributedTerm, names: Names) -> float | None:
     """The highest value of a term by the ranges of its names; None where there is no bound."""
     points = term.contribution
     # One that is taken with a factor has another range than its own.

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tallymark.sandbox.plugins.plain_data import (
-    TooLarge,
+    AnswerTooLarge,
     Unread,
     decode,
     decode_answer,
@@ -117,7 +117,7 @@ def test_small_data_is_encoded_as_without_a_limit(value: object) -> None:
     ids=["text", "bytes", "list", "dict", "parts", "one many times", "other class", "mixed"],
 )
 def test_what_is_too_large_is_not_encoded(value: object) -> None:
-    with pytest.raises(TooLarge, match="bytes, more than 100"):
+    with pytest.raises(AnswerTooLarge, match="bytes, more than 100"):
         encode_within(value, 100)
 
 
@@ -127,7 +127,7 @@ def test_what_holds_itself_is_cut_or_too_large() -> None:
     assert decode(encode_within(once, 10_000))["self"]["self"].keys() == {"self"}
     twice: list[Any] = []
     twice += [twice, twice]
-    with pytest.raises(TooLarge):
+    with pytest.raises(AnswerTooLarge):
         encode_within(twice, 10_000)
 
 

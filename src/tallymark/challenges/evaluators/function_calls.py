@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.organiser_script import run_limited
 from tallymark.documents.bounded_json import read_bounded_json
 from tallymark.sandbox import Limits
-from tallymark.sandbox.programs.launcher_process import Turn
+from tallymark.sandbox.programs.launcher_process import DialogueTurn
 
 if TYPE_CHECKING:
     from tallymark.challenges.evaluators.program_cases import ProgramCase
@@ -31,7 +31,7 @@ STARTING_S = 2.0
 """What starting Python and importing the submission may take."""
 _PASSING_S = 0.1
 """What an answer may take on its way, on a machine under load."""
-_NOTHING_MORE = Turn(b"", 0.0)
+_NOTHING_MORE = DialogueTurn(b"", 0.0)
 
 # Runs inside the sandbox, before and around the submitted code. The pipes are moved away from 0 and
 # 1, so that what the submission prints goes nowhere; `os._exit` leaves its threads and what it
@@ -162,7 +162,7 @@ class _CaseTalk:
         self.is_loaded, self.not_loaded = False, ""
         self.answered = 0
 
-    def hear(self, output: bytes) -> Turn | None:
+    def hear(self, output: bytes) -> DialogueTurn | None:
         """The next call, if the output is the expected answer."""
         begin = len(self._heard)
         self._heard += output
@@ -176,7 +176,7 @@ class _CaseTalk:
                 return self._take_answer(line[len(self._word) :])
         return None
 
-    def _take_answer(self, line: bytes) -> Turn:
+    def _take_answer(self, line: bytes) -> DialogueTurn:
         values = _read_values(line)
         if not self.is_loaded:
             self.is_loaded = not values
@@ -192,7 +192,7 @@ class _CaseTalk:
             return _NOTHING_MORE
         self._word = _draw_word()
         asked = json.dumps([self._word, *self._cases[self.answered][1].inputs])
-        return Turn(asked.encode() + b"\n", min(self._time_s + _PASSING_S, left_s))
+        return DialogueTurn(asked.encode() + b"\n", min(self._time_s + _PASSING_S, left_s))
 
 
 def _draw_word() -> str:

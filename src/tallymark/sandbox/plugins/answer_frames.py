@@ -25,7 +25,7 @@ class BadFrame(Exception):
     """Bytes that are no answer, with the reason."""
 
 
-class Call(NamedTuple):
+class CallHeader(NamedTuple):
     """The header for a child, written by the host alone."""
 
     nonce: bytes
@@ -37,7 +37,7 @@ class Call(NamedTuple):
         return _CALL.pack(*self)
 
     @classmethod
-    def unpack(cls, data: bytes) -> Call:
+    def unpack(cls, data: bytes) -> CallHeader:
         """Decode a header."""
         return cls(*_CALL.unpack(data))
 

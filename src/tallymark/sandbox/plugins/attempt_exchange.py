@@ -48,7 +48,7 @@ _SIGNALS: dict[int, tuple[StoppedCall, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class CallEnding:
     """The kind of failure, and a sentence about it."""
 
     stopped: StoppedCall
@@ -59,7 +59,7 @@ class Ending:
     """
 
     @classmethod
-    def of(cls, code: int, *, began_answer: bool) -> Ending:
+    def of(cls, code: int, *, began_answer: bool) -> CallEnding:
         """The ending for a child's exit code, negative for a signal, without a whole answer."""
         if code in _EXITS:
             return cls(*_EXITS[code])
@@ -81,7 +81,7 @@ class NoAnswer(Exception):
     None when the whole guest has gone.
     """
 
-    def __init__(self, ending: Ending) -> None:
+    def __init__(self, ending: CallEnding) -> None:
         super().__init__(ending.text)
         self.ending = ending
 
@@ -121,7 +121,7 @@ class PluginJob:
         opening, most = self._opening | {"compiled": compiled}, self.most_of_one
         if compiled is None:
             opening, most = {"module": None, "root": str(root)}, self.most
-        call = answer_frames.Call(nonce, most)
+        call = answer_frames.CallHeader(nonce, most)
         return call.pack() + answer_frames.pack_message(encode(opening))
 
 
@@ -193,7 +193,7 @@ class _AttemptTalk:
             for data in whole:
                 if expected == 0:
                     raise NoAnswer(
-                        Ending("bad answer", "the plugin gave more answers than attempts")
+                        CallEnding("bad answer", "the plugin gave more answers than attempts")
                     )
                 expected -= 1
                 yield decode_answer(data, self._most_of_one)
@@ -205,25 +205,25 @@ class _AttemptTalk:
         try:
             return self._frames.feed(data)
         except answer_frames.BadFrame as error:
-            raise NoAnswer(Ending("bad answer", str(error))) from None
+            raise NoAnswer(CallEnding("bad answer", str(error))) from None
 
-    def _make_timeout(self) -> Ending:
-        return Ending(
+    def _make_timeout(self) -> CallEnding:
+        return CallEnding(
             "timeout", f"the plugin took longer than {format_number(self._job.timeout_s)} s"
         )
 
-    def _find_ending(self) -> Ending:
+    def _find_ending(self) -> CallEnding:
         """Why nothing more comes. A child that only closed its end may still be running."""
         over = select.poll()
         over.register(self._child.pidfd, select.POLLIN)
         over.register(self._guest.control, 0)
         if not over.poll(_CLOSING_S * 1000):
-            return Ending("bad answer", "the plugin closed the channel of its answer")
+            return CallEnding("bad answer", "the plugin closed the channel of its answer")
         try:
             code, _ = self._guest.settle(self._child.number)
-            return Ending.of(code, began_answer=self._frames.begun)
+            return CallEnding.of(code, began_answer=self._frames.begun)
         except GuestGone:
-            return Ending("crashed", "the sandbox around the plugin ended")
+            return CallEnding("crashed", "the sandbox around the plugin ended")
 
     def _receive(self, deadline: float) -> bytes:
         """The next bytes from the child, and none once it has ended."""
@@ -241,7 +241,7 @@ class _AttemptTalk:
                 raise NoAnswer(self._make_timeout())
             if self._is_overfull():
                 message = "the plugin wrote more to its scratch folder than it may"
-                raise NoAnswer(Ending("refused", message))
+                raise NoAnswer(CallEnding("refused", message))
 
     def _is_overfull(self) -> bool:
         folder, most = self._guest.folder, self._job.disk

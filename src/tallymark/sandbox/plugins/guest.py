@@ -132,7 +132,7 @@ class _Nursery:
         self._rules = self._filter = None
         if setup["child_filter"] is not None:
             self._filter = seccomp.Filter(setup["child_filter"])
-            self._rules = landlock.Rules()
+            self._rules = landlock.LandlockRules()
             self._rules.allow(read=[Path(path) for path in setup["readable"]])
             self._rules.allow(write=[Path(os.devnull)])
 

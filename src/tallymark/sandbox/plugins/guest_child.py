@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from tallymark.sandbox import kernel_calls, rlimits, seccomp
 from tallymark.sandbox.limits import NOT_LOADED
 from tallymark.sandbox.plugins import answer_frames
-from tallymark.sandbox.plugins.plain_data import TooLarge, decode, encode, encode_within
+from tallymark.sandbox.plugins.plain_data import AnswerTooLarge, decode, encode, encode_within
 from tallymark.sandbox.plugins.plugin_files import CompiledImporter, compile_files
 
 if TYPE_CHECKING:
     import mmap
     from collections.abc import Callable, Iterator
 
-    from tallymark.sandbox.plugins.answer_frames import Call
+    from tallymark.sandbox.plugins.answer_frames import CallHeader
 
 LINK = 3
 """The descriptor over which attempts come and answers go."""
@@ -91,7 +91,7 @@ def run_child(link: int, progress: mmap.mmap, walls: Walls, *, apart: bool) -> N
         if not apart:
             _close_walls(walls)
         code = BROKEN
-        call = answer_frames.Call.unpack(_read_exactly(answer_frames.CALL_BYTES) or b"")
+        call = answer_frames.CallHeader.unpack(_read_exactly(answer_frames.CALL_BYTES) or b"")
         if apart:
             _Forks(call, progress, walls).serve()
         else:
@@ -129,7 +129,7 @@ def _close_walls(walls: Walls) -> None:
 
 
 def _answer(
-    call: Call, opening: bytes, attempt: bytes | None, loaded: Callable[[], object]
+    call: CallHeader, opening: bytes, attempt: bytes | None, loaded: Callable[[], object]
 ) -> None:
     """Answer one attempt, or compile the plugin's files where there is none."""
     opened = decode(opening)
@@ -152,7 +152,7 @@ class _Forks:
     answers.
     """
 
-    def __init__(self, call: Call, progress: mmap.mmap, walls: Walls) -> None:
+    def __init__(self, call: CallHeader, progress: mmap.mmap, walls: Walls) -> None:
         self._call, self._progress, self._walls = call, progress, walls
         self._held = bytearray()
         """Answers on their way to the host: many at once, none for long."""
@@ -290,7 +290,7 @@ def load_scorer(opening: dict[str, Any]) -> Callable[[object, str | None], bytes
                 ctx["end_user_id"] = user
             given = plugin().score(metrics, decode(config), ctx)
             return answer_frames.mark_given(encode_within(given, most))
-        except TooLarge as error:
+        except AnswerTooLarge as error:
             return encode((answer_frames.FAILED, "bad answer", f"the answer has {error}"))
         except BaseException as error:  # noqa: BLE001 (as above)
             return _encode_failure(error)

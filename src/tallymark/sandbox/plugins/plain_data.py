@@ -112,7 +112,7 @@ def encode(value: object) -> bytes:
         return _encode_quickly(_make_plain(value, 0))
 
 
-class TooLarge(Exception):
+class AnswerTooLarge(Exception):
     """The data to encode has more bytes than allowed; the text has a lower bound of their
     number.
     """
@@ -152,7 +152,7 @@ def _is_small(value: object) -> bool:
 
 
 def _count_bytes(value: object, most: int) -> None:
-    """`TooLarge` for a value of more bytes than that: a byte for all but text is the least."""
+    """`AnswerTooLarge` for a value of more bytes: a lower bound counts one for all but text."""
     size = 1
     level: list[Any] = [value]
     for _ in range(_DEEPEST + 1):
@@ -173,7 +173,7 @@ def _count_bytes(value: object, most: int) -> None:
                     size += len(item)
                     inner += item.values()
         if size > most:
-            raise TooLarge(f"over {size:,} bytes, more than {most:,}")
+            raise AnswerTooLarge(f"over {size:,} bytes, more than {most:,}")
         if not inner:
             return
         level = inner

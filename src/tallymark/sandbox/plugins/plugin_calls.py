@@ -19,7 +19,7 @@ from tallymark.errors import WorkFailed
 from tallymark.sandbox.limits import DEADLY, NOT_LOADED, PAUSE_AFTER
 from tallymark.sandbox.plugins import answer_frames
 from tallymark.sandbox.plugins.attempt_exchange import (
-    Ending,
+    CallEnding,
     NoAnswer,
     StoppedCall,
     exchange_attempts,
@@ -162,26 +162,26 @@ class Calls:
             case [answer_frames.GIVEN, result]:
                 return plugin_score(result, origin=self._origin)
             case [answer_frames.FAILED, str(stopped), str(text)] if stopped in _REPORTED:
-                return self._make_score(Ending(_REPORTED[stopped], text[:_TEXT_CHARS]))
+                return self._make_score(CallEnding(_REPORTED[stopped], text[:_TEXT_CHARS]))
             case Unread(why=why):
-                return self._make_score(Ending("bad answer", why))
+                return self._make_score(CallEnding("bad answer", why))
             case _:
-                return self._make_score(Ending("bad answer", "the plugin's answer is not one"))
+                return self._make_score(CallEnding("bad answer", "the plugin's answer is not one"))
 
     def score_if_paused(self, user: str | None) -> Score | None:
         """The score of every attempt of an agent while it is paused."""
         reason = self.deadly.find_pause(user)
-        return self._make_score(Ending("paused", reason)) if reason else None
+        return self._make_score(CallEnding("paused", reason)) if reason else None
 
     def _record_failure(self, ended: NoAnswer, user: str | None) -> Score:
         """The score of an attempt whose child gave no answer."""
         if ended.ending.stopped in DEADLY:
             if ended.at == 0:
-                return self._make_score(Ending(NOT_LOADED, ended.ending.text))
+                return self._make_score(CallEnding(NOT_LOADED, ended.ending.text))
             self.deadly.note_death(user, ended.ending.text)
         return self._make_score(ended.ending)
 
-    def _make_score(self, ending: Ending) -> Score:
+    def _make_score(self, ending: CallEnding) -> Score:
         metadata = {"stopped": ending.stopped}
         return Score(None, "", metadata, ending.text, None, self._origin)
 

@@ -156,7 +156,7 @@ _DRAINING_S = 2.0
 """How long pipes are still read after the end, when an escaped process holds them open."""
 
 
-class Turn(NamedTuple):
+class DialogueTurn(NamedTuple):
     """The next input of a program, and the time limit of its answer."""
 
     told: bytes
@@ -166,7 +166,7 @@ class Turn(NamedTuple):
 class Dialogue(Protocol):
     """The host's side of a conversation with a running program, by its stdin and stdout."""
 
-    def hear(self, output: bytes) -> Turn | None:
+    def hear(self, output: bytes) -> DialogueTurn | None:
         """The next turn after this output: None to wait for more; an empty one ends the program."""
         ...
 
