@@ -447,7 +447,10 @@ class Table(NamedTuple):
             # As `Text`, nothing in a cell is taken for rich's markup.
             short = cells if prose else shorten_middles(cells, width)
             shown.append(
-                [Text(*each) for each in zip(short, _find_styles(head, cells), strict=True)]
+                [
+                    Text(text, _OUTCOME_STYLES.get(cell, "") if head in _OUTCOMES else "")
+                    for text, cell in zip(short, cells, strict=True)
+                ]
             )
         for row in zip(*shown, strict=True):
             table.add_row(*row)
@@ -522,10 +525,6 @@ _OUTCOME_STYLES = {
     **dict.fromkeys(("partial_failure", "cancelled", "interrupted", "draw", "expired"), "yellow"),
     **dict.fromkeys(("failed", "loss", "missing"), "red"),
 }
-
-
-def _find_styles(head: str, cells: Sequence[str]) -> list[str]:
-    return [_OUTCOME_STYLES.get(cell, "") if head in _OUTCOMES else "" for cell in cells]
 
 
 def align(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:

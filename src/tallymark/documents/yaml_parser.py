@@ -227,7 +227,11 @@ class _NodeBuilder:
         if isinstance(parent, SequenceNode):
             parent.items.append(node)
         elif (key := self._keys[-1]) is None:
-            self._keys[-1] = node if isinstance(node, ScalarNode) else self._refuse_key(node)
+            if not isinstance(node, ScalarNode):
+                problem = explain_unquoted_braces(self.source, node.line, node.column)
+                self.problems.append(problem)
+                node = ScalarNode(node.line, node.column, text="x-")  # such keys are ignored
+            self._keys[-1] = node
         else:
             if key.text == "<<" and key.style == "":
                 self._merges[-1].append((key, node))
@@ -236,10 +240,6 @@ class _NodeBuilder:
             else:
                 parent.entries[key.text] = (key, node)
             self._keys[-1] = None
-
-    def _refuse_key(self, node: Node) -> ScalarNode:
-        self.problems.append(explain_unquoted_braces(self.source, node.line, node.column))
-        return ScalarNode(node.line, node.column, text="x-")  # is not looked at
 
     def _put_again(self, parent: MappingNode, key: ScalarNode, node: Node) -> None:
         # Keys that could not be read are all called `x-`, and that was reported already.

@@ -263,7 +263,9 @@ class _Linter:
             bad = Direction.UP if costly else Direction.DOWN
             code = f"rises-with-{measure}" if costly else f"falls-with-{measure}"
             verb, event = (
-                ("rise", f"with {name}") if costly else ("fall", _describe_event(name, measure))
+                ("rise", f"with {name}")
+                if costly
+                else ("fall", f"when {name} passes" if measure == "eval" else f"as {name} rises")
             )
             if moves[name] is bad:
                 yield Finding(code, "warning", f"the score {verb}s {event}")
@@ -333,10 +335,6 @@ def describe_range(span: Range) -> str:
     if math.isinf(low):
         return f"the score is at most {format_number(high)}, with no known lower bound"
     return f"the score is between {format_number(low)} and {format_number(high)}"
-
-
-def _describe_event(name: str, measure: str) -> str:
-    return f"when {name} passes" if measure == "eval" else f"as {name} rises"
 
 
 def _list_names(node: Node) -> tuple[str, ...]:

@@ -85,7 +85,8 @@ def load_rubric(name: str) -> Rubric:
     if name in built_in:
         return _read_rubric(_BUILT_IN / f"{name}.toml", name)
     near = suggest(name, built_in)
-    if _is_sentence(name) and near is None:
+    is_sentence = len(name.split()) > 1 or name.strip().endswith("?")
+    if is_sentence and near is None:
         return make_criteria_rubric(name)
     meant = f"did you mean {near!r}? " if near else ""
     raise ScorerError(
@@ -98,10 +99,6 @@ def load_rubric(name: str) -> Rubric:
 def make_criteria_rubric(criteria: str) -> Rubric:
     """Make a rubric from criteria in one line: met, partly met or not met."""
     return msgspec.structs.replace(_read_rubric(_CRITERIA, "criteria"), criteria=criteria)
-
-
-def _is_sentence(text: str) -> bool:
-    return len(text.split()) > 1 or text.strip().endswith("?")
 
 
 def _read_rubric(path: Path, name: str) -> Rubric:

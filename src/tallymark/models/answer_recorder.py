@@ -93,8 +93,13 @@ class RecordedModel:
 def make_replay_line(request: Request, answer: Answer) -> dict[str, Any]:
     """A request and its answer as one line of a replay file; what is not known is left out."""
     spans = Trace(spans=list(answer.spans)).to_dict().get("spans")
+    alone = len(request.messages) == 1 and request.messages[0].role == "user"
     line = {
-        **_make_request_fields(request),
+        **(
+            {"prompt": request.prompt}
+            if alone
+            else {"messages": msgspec.to_builtins(request.messages)}
+        ),
         "epoch": request.epoch,
         "output": answer.output,
         "input_tokens": answer.input_tokens,
@@ -106,9 +111,3 @@ def make_replay_line(request: Request, answer: Answer) -> dict[str, Any]:
         "spans": spans,
     }
     return {key: value for key, value in line.items() if value is not None}
-
-
-def _make_request_fields(request: Request) -> dict[str, Any]:
-    if len(request.messages) == 1 and request.messages[0].role == "user":
-        return {"prompt": request.prompt}
-    return {"messages": msgspec.to_builtins(request.messages)}

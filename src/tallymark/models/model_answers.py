@@ -211,15 +211,14 @@ def trace_of(request: Request, answer: Answer) -> Trace:
     )
     if not trace.generations or trace.answer != answer.output:
         spent = trace.tokens is None and trace.cost is None
-        trace.spans.append(_make_generation(request, answer if spent else _without_usage(answer)))
+        if not spent:  # the spans have these numbers already
+            answer = msgspec.structs.replace(
+                answer, input_tokens=None, output_tokens=None, cost=None
+            )
+        trace.spans.append(_make_generation(request, answer))
     # The spans of a conversation begin with an earlier question of the same user.
     asked = {message.content for message in request.messages if message.role == "user"}
     return trace if trace.first_input in asked else trace.with_question(request.prompt)
-
-
-def _without_usage(answer: Answer) -> Answer:
-    """The answer without numbers that its spans have already."""
-    return msgspec.structs.replace(answer, input_tokens=None, output_tokens=None, cost=None)
 
 
 def _find_duration(answer: Answer) -> float:

@@ -105,7 +105,10 @@ def learning_curve(log: Iterable[Match]) -> tuple[CurvePoint, ...]:
         numbers[pair] += 1
         made[numbers[pair]] += 1
         won[numbers[pair]] += match.result == "win"
-    return tuple(_make_point(number, made[number], won[number]) for number in sorted(made))
+    return tuple(
+        CurvePoint(at, made[at], won[at], won[at] / made[at], *wilson_interval(made[at], won[at]))
+        for at in sorted(made)
+    )
 
 
 def wilson_interval(attempts: int, successes: int) -> tuple[float, float]:
@@ -143,12 +146,6 @@ def _compute_rates(tries: Sequence[tuple[int, int]], k: int) -> AttemptRates:
 
 def _mean(values: Sequence[float]) -> float | None:
     return math.fsum(values) / len(values) if values else None
-
-
-def _make_point(number: int, attempts: int, successes: int) -> CurvePoint:
-    return CurvePoint(
-        number, attempts, successes, successes / attempts, *wilson_interval(attempts, successes)
-    )
 
 
 def _check_counts(attempts: int, successes: int, k: int) -> None:

@@ -51,7 +51,11 @@ def command(
         words += ["--setenv", name, value]
     words += bind_options(binds, hidden)
     words += ["--dev-bind", os.devnull, os.devnull]
-    words += ["--dir", str(SCRATCH)] if scratch_mb is None else _scratch_options(scratch_mb)
+    if scratch_mb is None:
+        words += ["--dir", str(SCRATCH)]
+    else:
+        size = str(int(scratch_mb * 2**20))
+        words += ["--perms", "0700", "--size", size, "--tmpfs", str(SCRATCH)]
     return [*words, "--remount-ro", "/", "--chdir", str(SCRATCH), "--"]
 
 
@@ -63,7 +67,3 @@ def bind_options(binds: Mapping[Path, Path], hidden: Sequence[Path]) -> list[str
     for place in hidden:
         words += ["--tmpfs", str(place), "--remount-ro", str(place)]
     return words
-
-
-def _scratch_options(size_mb: float) -> list[str]:
-    return ["--perms", "0700", "--size", str(int(size_mb * 2**20)), "--tmpfs", str(SCRATCH)]

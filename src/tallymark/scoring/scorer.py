@@ -85,7 +85,9 @@ class Scorer:
         self.description = description
         self.labels = _check_labels(name, labels)
         self.data_type = _check_data_type(name, data_type, labels)
-        self.threshold = _check_threshold(name, threshold)
+        self.threshold = (
+            None if threshold is None else _check_from_0_to_1(threshold, f"{name}: threshold")
+        )
         self.is_async = is_async(self.function)
         self.blocking = not self.is_async and blocking is not False
         """True when the function may keep its thread waiting; `evaluate` then uses another."""
@@ -281,10 +283,6 @@ def _check_mapping(name: str, key: str, given: object) -> dict[str, Any]:
     if given is None or isinstance(given, Mapping):
         return dict(given or {})
     raise ScorerError(f"{name}: {key} must be a mapping, not {show_value(given)}")
-
-
-def _check_threshold(name: str, threshold: float | None) -> float | None:
-    return None if threshold is None else _check_from_0_to_1(threshold, f"{name}: threshold")
 
 
 def _check_from_0_to_1(value: object, what: str) -> float:

@@ -36,7 +36,9 @@ class WeightedScorer:
         """The details give every term, so that the arithmetic can be checked."""
         weights = _read_weights(config)
         rating, elapsed_ms, tokens = (
-            _read_metric(name, metrics.get(name))
+            0.0
+            if (value := metrics.get(name)) is None
+            else _check_finite(f"the metric {name}", value)
             for name in ("rating", "elapsed_ms", "tokens_total")
         )
         terms = {
@@ -68,10 +70,6 @@ def _read_succeeded(metrics: AttemptMetrics) -> bool:
     if value not in (None, False, True):
         raise ScorerError(f"the metric succeeded is true or false, not {show_value(value)}")
     return bool(value)
-
-
-def _read_metric(name: str, value: object) -> float:
-    return 0.0 if value is None else _check_finite(f"the metric {name}", value)
 
 
 def _check_finite(what: str, value: object) -> float:

@@ -193,12 +193,9 @@ class _Child:
         with suppress(ChildProcessError):
             while self._group is not None:
                 os.waitpid(-self._group, 0)  # the process of its last attempt
-        self._clear()
-        with self._progress as progress:
-            return self._name, code, guest_child.read_attempt(progress)
-
-    def _clear(self) -> None:
         try:
             os.rmdir(self._walls.scratch)  # noqa: PTH106 (at every call)
         except OSError:
             scratch_folder.remove_folder(Path(self._walls.scratch))
+        with self._progress as progress:
+            return self._name, code, guest_child.read_attempt(progress)

@@ -38,7 +38,9 @@ def main() -> None:
         order = json.loads(incoming.readline())
         try:
             if how == "become":
-                _become_program(order, outgoing)
+                confine(order)
+                _say(outgoing, {"started": True})
+                _execute(order)
             _supervise(order, incoming, outgoing)
         except Exception as error:  # noqa: BLE001 (the host must learn of any failure)
             _say(outgoing, {"failed": f"{type(error).__name__}: {error}"})
@@ -47,12 +49,6 @@ def main() -> None:
 def _say(report: BinaryIO, line: dict[str, Any]) -> None:
     report.write(json.dumps(line).encode() + b"\n")
     report.flush()
-
-
-def _become_program(order: dict[str, Any], report: BinaryIO) -> NoReturn:
-    confine(order)
-    _say(report, {"started": True})
-    _execute(order)
 
 
 def _supervise(order: dict[str, Any], orders: BinaryIO, report: BinaryIO) -> None:

@@ -130,7 +130,11 @@ def _file_options(*, packages: bool) -> list[str]:
             words += ["--symlink", str(path.readlink()), str(path)]
         elif path.is_dir():
             words += ["--ro-bind", str(path), str(path)]
-    seen = {place: path for place, path in interpreter.files().items() if not _is_in_system(place)}
+    seen = {
+        place: path
+        for place, path in interpreter.files().items()
+        if not any(place.is_relative_to(each) for each in _SYSTEM)
+    }
     seen |= {path: path for path in _LOADER if path.exists()}
     seen |= _list_package_binds() if packages else {}
     seen |= {LAUNCHER_CODE / "sandbox": interpreter.OUR_CODE / "sandbox"}
@@ -172,7 +176,3 @@ def _folder_options(paths: Iterable[Path]) -> list[str]:
     """Folders on the way: those that bubblewrap makes unasked are open to root only."""
     above = sorted({parent for path in paths for parent in path.parents if parent != Path("/")})
     return [word for folder in above for word in ("--dir", str(folder))]
-
-
-def _is_in_system(path: Path) -> bool:
-    return any(path.is_relative_to(place) for place in _SYSTEM)
