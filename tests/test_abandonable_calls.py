@@ -129,11 +129,11 @@ def test_a_function_that_hangs_too_often_is_not_called_until_its_calls_end(
     monkeypatch.setattr(abandonable_calls, "MOST_HANGING", 2)
     owner = object()
 
-    async def main(others: object) -> list[str]:
+    async def main(others: object, seconds: float = 0.01) -> list[str]:
         said = []
         for _ in range(3):
             try:
-                await call_in_thread(gate.wait, seconds=0.01, owner=others)
+                await call_in_thread(gate.wait, seconds=seconds, owner=others)
             except NotFinished as error:
                 said.append(str(error))
         return said
@@ -143,7 +143,7 @@ def test_a_function_that_hangs_too_often_is_not_called_until_its_calls_end(
     assert run(lambda: main(None)) == [late] * 3, "nobody's calls are not counted"
     gate.set()
     until_nothing_hangs()
-    assert run(lambda: main(owner)) == []
+    assert run(lambda: main(owner, SECONDS)) == []
 
 
 def test_a_result_that_comes_after_the_loop_has_ended_is_dropped(gate: threading.Event) -> None:
