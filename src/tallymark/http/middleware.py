@@ -232,7 +232,9 @@ class BoundedBody:
 
     async def __call__(self) -> Message:
         message = await self._receive_part()
-        if message["type"] != "http.request" or not self._is_counted():
+        if message["type"] != "http.request":
+            return message
+        if self._kind and not self._kind.endswith((b"json", b"protobuf")):
             return message
         parts = [message["body"]]
         while message.get("more_body", False):
@@ -245,10 +247,6 @@ class BoundedBody:
         if len(body) > _UNCOUNTED or len(body) // 2 > self._most_values:
             await self._check_values(body)
         return {"type": "http.request", "body": body, "more_body": False}
-
-    def _is_counted(self) -> bool:
-        kind = self._kind
-        return not kind or kind.endswith((b"json", b"protobuf"))
 
     async def _check_values(self, body: bytes) -> None:
         most = self._most_values

@@ -50,12 +50,14 @@ def refuse(status: int, message: str, hint: str | None = None) -> RequestProblem
 async def answer_error(request: Request, error: Exception) -> Response:
     """Answer a request that ended with an error."""
     if isinstance(error, TallymarkError):
-        return await _tell_ours(request, error)
+        return _answer_refusal(request, error)
     if isinstance(error, HTTPException):
-        return await _tell_http(request, error)
-    if isinstance(error, ClientDisconnect):
-        return await _tell_gone(request, error)
-    return await _tell_unforeseen(request, error)
+        return _answer_http_error(request, error)
+    request_id = _find_id(request)
+    if isinstance(error, ClientDisconnect):  # metrics count it as an error of the client
+        return _answer(describe_problem(400, [Problem("the body was cut off")], request_id))
+    _log.error("request %s failed", request_id, exc_info=error)
+    return _answer(describe_problem(500, [Problem(_OURS)], request_id))
 
 
 def _answer(document: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> Response:
@@ -63,8 +65,7 @@ def _answer(document: Mapping[str, Any], headers: Mapping[str, str] | None = Non
     return Response(body, document["status"], dict(headers or {}), MEDIA_TYPE)
 
 
-async def _tell_ours(request: Request, error: Exception) -> Response:
-    assert isinstance(error, TallymarkError)  # noqa: S101 (what it is installed for)
+def _answer_refusal(request: Request, error: TallymarkError) -> Response:
     headers = {}
     if isinstance(error, TooMany | Busy):
         headers["Retry-After"] = str(max(1, round(error.retry_after)))
@@ -77,19 +78,13 @@ async def _tell_ours(request: Request, error: Exception) -> Response:
     document = describe_error(error, _find_id(request))
     if isinstance(error, WorkFailed):
         _log.warning("request %s: %s", _find_id(request), error)
-        document = _hide_database(request, document)
+        # The address of the database is for operators only.
+        text = msgspec.json.encode(document).decode()
+        document = msgspec.json.decode(request.app.state.service.hide_database(text))
     return _answer(document, headers)
 
 
-def _hide_database(request: Request, document: dict[str, Any]) -> dict[str, Any]:
-    """Remove the address of the database, which only operators may see."""
-    text = msgspec.json.encode(document).decode()
-    hidden: dict[str, Any] = msgspec.json.decode(request.app.state.service.hide_database(text))
-    return hidden
-
-
-async def _tell_http(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101
+def _answer_http_error(request: Request, error: HTTPException) -> Response:
     if isinstance(error, RequestProblem):
         parts = error.parts
     else:
@@ -108,16 +103,6 @@ def _list_methods(request: Request) -> set[str]:
         if isinstance(route, Route) and route.path_regex.match(request.url.path):
             return set(route.methods or ())  # HEAD is among them where GET is
     return set()
-
-
-async def _tell_gone(request: Request, _: Exception) -> Response:
-    """Answer a client that is gone; metrics count it as the client's error, not the server's."""
-    return _answer(describe_problem(400, [Problem("the body was cut off")], _find_id(request)))
-
-
-async def _tell_unforeseen(request: Request, error: Exception) -> Response:
-    _log.error("request %s failed", _find_id(request), exc_info=error)
-    return _answer(describe_problem(500, [Problem(_OURS)], _find_id(request)))
 
 
 def _find_id(request: Request) -> str:

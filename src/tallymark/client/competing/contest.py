@@ -54,7 +54,7 @@ SCORED_S = 600.0
 """Longest wait for a score that a job computes."""
 HOME = Path(".tally/attempts")
 _ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_KEPT_BACK = ("TALLY_KEY", "TALLY_SERVER", "TALLY_ADMIN_KEY", "TALLY_SECRET_KEY")
+_HIDDEN = ("TALLY_KEY", "TALLY_SERVER", "TALLY_ADMIN_KEY", "TALLY_SECRET_KEY")
 """Environment variables that are hidden from agents."""
 _LEAST_S = 1.0
 
@@ -156,14 +156,19 @@ class Contest:
         seconds = seconds if most_seconds is None else min(seconds, most_seconds)
         if seconds < _LEAST_S:
             raise WorkFailed(f"only {format_seconds(max(0.0, left))} are left: too few to begin")
-        self.brief = brief = make_brief(entered, seconds, self.folder or self._choose_folder())
+        # The same folder for a later run that resumes the attempt.
+        folder = self.folder or HOME / self.server / entered.attempt.id
+        self.brief = brief = make_brief(entered, seconds, folder)
         lay_brief(brief)
+        environment = {key: value for key, value in os.environ.items() if key not in _HIDDEN}
+        environment |= {FOLDER: brief.folder, ANSWER: str(brief.answer_path)}
+        environment[ATTEMPT] = brief.attempt
         with SpanRelay(self.client.connection, entered.token or "") as relay:
             try:
                 end = run_program(
                     agent.words,
                     folder=brief.path,
-                    environment=_make_environment(brief, relay),
+                    environment=environment | relay.environment,
                     seconds=seconds,
                     most_output=brief.submission.max_bytes,
                     show=self.show,
@@ -228,20 +233,11 @@ class Contest:
         assert self.entered is not None  # noqa: S101 (who calls has entered)
         return self.entered
 
-    def _choose_folder(self) -> Path:
-        """Find the folder of the attempt, the same for a later run that resumes it."""
-        return HOME / self.server / self._need().attempt.id
-
-
-def _make_environment(brief: Brief, relay: SpanRelay) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if name not in _KEPT_BACK}
-    ours = {FOLDER: brief.folder, ANSWER: str(brief.answer_path), ATTEMPT: brief.attempt}
-    return kept | ours | relay.environment
-
 
 def _read_end(brief: Brief, agent: Agent, end: ProgramEnd) -> Any:
     """Read the answer of a program; its answer file counts even after a timeout."""
-    written = _is_written(brief.answer_path)
+    path = brief.answer_path
+    written = any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
     if end.timed_out and not written:
         raise WorkFailed(
             f"{agent.shown} had no answer after {format_seconds(end.seconds)}, and was ended",
@@ -260,10 +256,6 @@ def _read_end(brief: Brief, agent: Agent, end: ProgramEnd) -> Any:
     answer = parse_printed(end.output, brief.submission)
     save_answer(brief, answer)
     return answer
-
-
-def _is_written(path: Path) -> bool:
-    return any(path.iterdir()) if path.is_dir() else path.is_file() and path.stat().st_size > 0
 
 
 def _is_being_scored(attempt: AttemptRecord) -> bool:
