@@ -47,7 +47,7 @@ TEAM = frozenset({"viewer", "organiser"})
 OWN = frozenset({"own", "organiser"})
 ORGANISER = frozenset({"organiser"})
 OWNER = "owner"
-"""Of the database: whoever runs a command on it."""
+"""The owner of a database, who runs a command on it."""
 REFUSED = "refused"
 LEFT_OUT = {("command", "viewer"), ("command", "rival")}
 """Each command is a process; it differs from the client only in what it prints."""
@@ -63,7 +63,7 @@ class Record:
     call: Callable[[Resources], Any]
     page: str | None = None
     page_for: frozenset[str] = EVERYBODY
-    """Who may open the page."""
+    """Roles that may open the page."""
     tool: str | None = None
     """`NAME {ARGUMENTS} KEY…`"""
     command: str | None = None

@@ -1,4 +1,4 @@
-"""The server as a process, its document against its answers, and bodies that nobody meant."""
+"""The server process, its OpenAPI document against its answers, and mutated bodies."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def write_lines(context, value):
 
 @schemathesis.hook
 def filter_case(context, case):
-    # A longer address is no HTTP to the server's parser, which says so in its own words.
+    # The server's parser refuses a longer address with a plain text of its own.
     return len(repr(case.query)) + len(repr(case.path_parameters)) < 5_000
 """
 
@@ -131,7 +131,7 @@ def test_a_request_that_is_cut_off_leaves_nothing_behind(tmp_path: Path) -> None
 @pytest.mark.proof
 @pytest.mark.parametrize("who", ["ada", "alice", "rita", "bob", "victor", "nobody"])
 def test_the_document_tells_what_is_answered_whatever_is_asked(who: str, tmp_path: Path) -> None:
-    """Schemathesis finds no failure of ours, and no answer that the document does not allow."""
+    """Schemathesis finds no 5xx, and no answer that the document does not allow."""
     (tmp_path / "tally_hooks.py").write_text(HOOKS)
     with run_server(str(tmp_path / "tally.db"), workers=1) as server:
         furnish(server)
@@ -142,9 +142,9 @@ def test_the_document_tells_what_is_answered_whatever_is_asked(who: str, tmp_pat
                     *(Path(sys.executable).parent / "schemathesis", "run", f"{url}/openapi.json"),
                     *(("-H", f"Authorization: Bearer {key}") if key else ()),
                     *("--no-color", "--seed", "1", "--max-examples", "50"),
-                    # Rules between fields are told in words, not by the schema.
+                    # Rules between fields are described in words, not by the schema.
                     *("--exclude-checks", "positive_data_acceptance", "--continue-on-failure"),
-                    # What never ends is tested by itself.
+                    # Endless streams have their own tests.
                     *("--exclude-path-regex", "events$", "--request-timeout", "60"),
                     *("--suppress-health-check", "all", "--warnings", "off"),
                 ],
@@ -224,7 +224,7 @@ FIXED: tuple[tuple[str, str, Any, int, set[str]], ...] = (
     ("alice", "GET /api/v1/secrets", None, 200, {"secrets"}),
     ("victor", "GET /api/v1/jobs/nothing", None, 404, {"code", "detail", "errors"}),
 )
-"""Who asks for which path that does not change, and what the answer holds."""
+"""Caller, fixed path, body, status, and keys of the answer."""
 FIXED_PAGES = (
     *("/", "/runs", "/runs/{run}", "/suites/greeting", "/compare?run={run}&run={other}"),
     *("/challenges", "/challenges/speed", "/attempts/{scored}", "/agents", "/agents/bob"),
@@ -274,7 +274,7 @@ def test_the_document_has_examples_and_names_every_problem(furnished: Server) ->
                     assert "application/problem+json" in answer["content"]
 
 
-# Bodies that nobody meant
+# Mutated bodies
 
 ODD: tuple[Any, ...] = (
     *(None, True, 0, -1, 2**63, 1e308, "", "x" * 300, "a\0b", "\u202e", [], {}, [[]], {"": {}}),
@@ -284,7 +284,7 @@ BODIES = [row for row in ROUTES if row.body is not None]
 
 
 def list_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where something stands in a value."""
+    """Path to a value inside a document."""
     yield path
     items: Any = ()
     if isinstance(value, dict):
@@ -296,7 +296,7 @@ def list_places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, .
 
 
 def mutate(body: Any, chance: random.Random) -> Any:
-    """One place dropped, replaced, nested, renamed or said twice."""
+    """Drop, replace, nest, rename or repeat one value."""
     mutant = [copy.deepcopy(body)]
     *above, last = chance.choice(list(list_places(mutant))[1:])
     holder: Any = mutant
@@ -318,7 +318,7 @@ def mutate(body: Any, chance: random.Random) -> Any:
 
 
 def find_names(server: Server) -> dict[str, str]:
-    # Of somebody new: others' may be void by now, and they themselves out.
+    # A new agent: attempts of others may be void by now.
     newcomer = {"agent": f"agent-{uuid4().hex}", "metrics": {"succeeded": True, "rating": 9}}
     reported = server.v1("rita", "POST", "/challenges/speed/reports", json=newcomer).json()
     entered = server.v1("bob", "POST", "/challenges/sums/attempts", json={}).json()

@@ -67,7 +67,7 @@ class ConnectionLimits:
 
 
 def make_limits(is_proxy: Callable[[str | None], bool]) -> ConnectionLimits:
-    """Limits that fit this process, whose descriptor limit is raised as far as it may."""
+    """Make limits for this process, and raise its descriptor limit as far as allowed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _MOST_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _MOST_DESCRIPTORS)
     if soft != resource.RLIM_INFINITY and soft < wanted:

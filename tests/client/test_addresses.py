@@ -16,7 +16,7 @@ STRANGER = "https://stranger.example"
 
 @pytest.fixture(autouse=True)
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who has logged in to a server, and has set nothing."""
+    """A user who has logged in to a server, without variables."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.delenv("TALLY_SERVER", raising=False)
     monkeypatch.delenv("TALLY_KEY", raising=False)

@@ -1,4 +1,4 @@
-"""The client against a server: every route has a method, and each does what it says."""
+"""The client against a server: every route has a method, and each method works."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def connect(server: Server, who: str) -> Client:
-    """Somebody's client, in this process."""
+    """Open a person's client in this process."""
     return Client("http://tally.test", server.keys.get(who), http=server.client)
 
 

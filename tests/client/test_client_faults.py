@@ -1,7 +1,7 @@
 """Clients, commands and tools against a server in another process, over a network that fails.
 
-Whatever is lost, cut off, repeated or refused on the way: nothing is done twice, nothing is lost,
-and a failure is one sentence. `scripts/prove_network_faults.py` does it at random, for longer.
+Requests are lost, truncated, repeated or refused on the way: nothing is done twice, nothing is
+lost, and a final failure is one sentence. `scripts/prove_faults.py` does it at random, for long.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from tallymark.errors import TallymarkError, WorkFailed
 LOSSES: tuple[Fault, ...] = ("drop before", "drop after", "repeat", "truncate", "busy", "gateway")
 SENT: tuple[Fault, ...] = ("drop after", "truncate", "repeat")
 GONE: tuple[Fault, ...] = ("busy",) * 9
-"""For longer than anybody tries; `busy` says to come back at once."""
+"""More failures than any client retries; `busy` asks for an immediate retry."""
 RUN = {"suite": "letters", "model": "echo/me", "results": [{"case": "a", "status": "passed"}]}
 
 
@@ -56,7 +56,7 @@ class Field:
         return [each.state for each in self.admin.attempts.list("sums", agent=agent)]
 
     def count_runs(self, suite: str) -> int:
-        """How many runs of a suite are kept."""
+        """Count the stored runs of a suite."""
         return len(list(self.admin.runs.list(suite=suite)))
 
 
@@ -218,7 +218,7 @@ def test_tools_over_http_do_once_what_is_called_again(field: Field) -> None:
     headers = {"Authorization": f"Bearer {field.make_agent('mcp-http')}"}
 
     async def call(tool: str, **arguments: Any) -> Any:
-        """As an agent does: what broke is called again, with the same key."""
+        """Repeat a broken call with the same key, as an agent does."""
         for _ in range(5):
             with suppress(ExceptionGroup, MCPError):
                 async with (

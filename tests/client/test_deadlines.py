@@ -1,4 +1,4 @@
-"""Answers that never end: whoever asked is told so, and goes on."""
+"""Answers that never end are errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tallymark.errors import WorkFailed
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 LONG = 1000
-"""Bytes of an answer, 10 ms apart: much longer than anybody waits here, and not for ever."""
+"""Bytes of an answer, 10 ms apart: much longer than any timeout here."""
 ANSWERS = {
     "headers": b"HTTP/1.1 200 OK\r\nX-More: " + b"x" * LONG,
     "a body": HEAD + b"Content-Length: 9999\r\n\r\n" + b" " * LONG,

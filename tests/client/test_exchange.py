@@ -1,4 +1,4 @@
-"""What is sent again, what a refusal becomes, and how events are read."""
+"""Retries, refusals and events."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def ask(answer: Callable[[httpx2.Request], httpx2.Response]) -> Client:
 
 
 def test_a_redirect_is_told_and_not_followed() -> None:
-    """The key is for the server that it was given to, whatever that one says."""
+    """A key is sent only to its own server, even after a redirect."""
     asked = []
 
     def answer(request: httpx2.Request) -> httpx2.Response:

@@ -1,4 +1,4 @@
-"""Keys that are kept: readable by nobody else, whole, and each for one server."""
+"""Profiles: private, written atomically, each for one server."""
 
 from __future__ import annotations
 

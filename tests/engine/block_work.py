@@ -14,10 +14,10 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Doing:
-    """Does what a block says: a word and its argument."""
+    """Runs a block, which is a word and its argument."""
 
     folder: Path
-    """Where workers leave notes."""
+    """Folder for notes of workers."""
 
     @contextmanager
     def open(self) -> Iterator[Callable[[tuple[str, Any]], Any]]:
@@ -35,7 +35,7 @@ class NeverReady:
     """Work that no worker can get ready for."""
 
     def open(self) -> AbstractContextManager[Callable[[Any], Any]]:
-        """Says why."""
+        """Raise an error with a reason."""
         raise ValueError("there is no scorer here")
 
 
@@ -48,7 +48,7 @@ def _fail(_: Path, why: str) -> None:
 
 
 def _die(folder: Path, times: int) -> str:
-    """Ends its process so many times, and then does not."""
+    """Ends its process N times, then succeeds."""
     died = len(list(folder.glob("died-*")))
     if died < times:
         (folder / f"died-{died}").touch()

@@ -27,7 +27,7 @@ class SerialEngine(Engine):
         super().__init__(workers)
         self.done = 0
         self.die_after: int | None = None
-        """How many blocks are done before the driver dies, as Ctrl-C would have it."""
+        """Number of blocks before the driver is interrupted."""
 
     def close(self) -> None:
         """There is nothing to end."""
@@ -70,7 +70,7 @@ class _SerialCrew:
 
 @dataclass(frozen=True)
 class SerialChoice(EngineChoice):
-    """Gives that engine to whoever opens one."""
+    """Opens this engine."""
 
     engine: SerialEngine = field(default_factory=SerialEngine)
 

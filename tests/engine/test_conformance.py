@@ -1,4 +1,4 @@
-"""What every engine must do: one suite for both."""
+"""Conformance of engines: one suite for both."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def engine(choice: EngineChoice) -> Iterator[Engine]:
 
 
 def do(engine: Engine, folder: Path, *blocks: tuple[str, Any]) -> list[Any]:
-    """What each block came to, in their order: its result, or why there is none."""
+    """Run blocks; return the result or error of each, in order."""
     found = sorted(engine.map(Doing(folder), enumerate(blocks)), key=lambda each: each.about)
     return [each.result if each.error is None else each.error for each in found]
 
@@ -51,7 +51,7 @@ def test_every_block_is_told_of_once(engine: Engine, tmp_path: Path) -> None:
 
 def test_nothing_to_do_is_done_at_once(engine: Engine, tmp_path: Path) -> None:
     assert do(engine, tmp_path) == []
-    assert not list(tmp_path.iterdir())  # nobody got ready
+    assert not list(tmp_path.iterdir())  # no worker was started
 
 
 def test_a_block_that_fails_leaves_the_others_alone(engine: Engine, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where no Ray cluster is, that is said at once; what it does is in `test_conformance.py`."""
+"""Refusals without a Ray cluster; `test_conformance.py` has the rest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tallymark.errors import WorkFailed
 
 @contextmanager
 def listening(answer: bytes) -> Iterator[str]:
-    """An address where somebody answers so, once."""
+    """Listen at an address that gives this answer once."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

@@ -1,6 +1,6 @@
 """A server with people: ada runs it, alice organises, rita reports, bob and charlie compete.
 
-victor may look. otto is the admin of another tenant, and nobody has no key.
+victor is a viewer. otto is the admin of another tenant, and `nobody` has no key.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ class Server:
     keys: dict[str, str]
 
     def ask(self, who: str, method: str, path: str, **more: Any) -> Any:
-        """What somebody is answered."""
+        """Send a request with the key of a person."""
         headers = dict(more.pop("headers", {}))
         if who in self.keys:
             headers["Authorization"] = f"Bearer {self.keys[who]}"
         return self.client.request(method, path, headers=headers, **more)
 
     def v1(self, who: str, method: str, path: str, **more: Any) -> Any:
-        """The same below the prefix of the API."""
+        """Send a request below the prefix of the API."""
         return self.ask(who, method, f"/api/v1{path}", **more)
 
 
@@ -165,7 +165,7 @@ def publish(server: Server, **fields: Any) -> dict[str, Any]:
 
 @contextmanager
 def listening(server: Server, **more: Any) -> Iterator[str]:
-    """The same application on loopback: its lifespan is the test client's."""
+    """Serve the application on loopback, within the lifespan of the test client."""
     config = uvicorn.Config(
         make_server(server.service), port=0, log_level="critical", lifespan="off", **more
     )

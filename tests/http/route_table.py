@@ -58,12 +58,12 @@ class Row:
     path: str
     who: tuple[str, ...]
     body: Any = None
-    """What is right; None where there is none."""
+    """A valid body; None without one."""
     query: str = ""
     wrong: tuple[Any, ...] = field(default=())
     """Bodies that are refused with 422."""
     does: bool = True
-    """Whether the sweep may send the right body, as what is done can be undone or repeated."""
+    """True if the sweep may send the valid body, because its effect can be undone or repeated."""
 
 
 REASON = {"reason": "a test"}

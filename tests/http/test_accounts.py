@@ -1,4 +1,4 @@
-"""Keys, invitations and registration by the API, and what the log tells of them."""
+"""Keys, invitations and registration by the API, and their log entries."""
 
 from __future__ import annotations
 

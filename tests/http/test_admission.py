@@ -1,4 +1,4 @@
-"""Who may use which route, what is refused, and that nobody sees another tenant's things."""
+"""Roles of all routes, refusals, and separation of tenants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITH_BODY = [row for row in ROUTES if row.wrong]
 
 @pytest.fixture(scope="module")
 def names(shared: Server) -> dict[str, str]:
-    """What stands in the addresses."""
+    """Values for the placeholders in addresses."""
     board = shared.v1("ada", "GET", "/challenges/speed/leaderboard").json()
     entered = shared.v1("bob", "POST", "/challenges/sums/attempts", json={})
     assert entered.status_code == 201, entered.text

@@ -99,19 +99,19 @@ class Statement(NamedTuple):
     text: str
     values: str
     begins: bool
-    """No transaction was open, so it begins one, or is one by itself."""
+    """Begins a transaction, or is one, because none was open."""
 
 
 @dataclass
 class Statements:
-    """Those of all connections while somebody listens."""
+    """Statements of all connections while a listener is attached."""
 
     found: list[Statement] = field(default_factory=list)
 
     def note(self, text: str, values: object, *, begins: bool) -> None:
         """Record a statement; neither setting up a connection nor drawing a number counts.
 
-        On PostgreSQL a number is drawn as from a sequence, in a statement that nobody waits for.
+        On PostgreSQL a number is drawn as from a sequence, in a statement without waiting.
         """
         is_draw = begins and "UPDATE row_numbers" in text
         if not is_draw and not re.match(r"\s*(PRAGMA|SET (?!LOCAL)|COMMIT|ROLLBACK|--)", text):

@@ -36,11 +36,11 @@ def frozen(server: Server) -> Server:
 
 
 LATE = '"rating":77.7'
-"""In whatever tells of the late attempt; a bare number might be part of a time."""
+"""Text of the late attempt; a bare number might be part of a time."""
 
 
 def look(server: Server, who: str) -> list[Any]:
-    """All that somebody sees of it, but for the bare fact that others try."""
+    """Collect everything that a person sees of it, except that others compete."""
     what = ({"formula": "rating * 1000"}, {"formula": "rating", "around": "charlie"})
     paths = (
         "/challenges/speed/leaderboard",
@@ -134,7 +134,7 @@ def test_what_is_private_is_in_no_rating_and_no_track_of_the_public(server: Serv
 
 
 def list_track_names(server: Server, who: str, query: str = "") -> list[str]:
-    """Of the tracks that somebody is told of."""
+    """Names of the tracks that a person may see."""
     return [each["name"] for each in server.v1(who, "GET", f"/tracks{query}").json()["items"]]
 
 

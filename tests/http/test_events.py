@@ -1,4 +1,4 @@
-"""Events by HTTP: what changes reaches who listens, and a frozen board tells the public nothing."""
+"""Events by HTTP: changes reach listeners, and a frozen board sends nothing to the public."""
 
 from __future__ import annotations
 

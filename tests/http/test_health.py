@@ -1,4 +1,4 @@
-"""For whoever runs the server: what it needs, what it counts, and what it writes to its log."""
+"""Readiness, metrics and log of a server."""
 
 from __future__ import annotations
 

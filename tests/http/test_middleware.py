@@ -1,4 +1,4 @@
-"""What surrounds a request: bodies that are packed, cut, too large; HEAD, hosts, headers."""
+"""Middleware: compressed, truncated and large bodies; HEAD, hosts, headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How requests of operations are read: what is refused before anything is done."""
+"""Requests of operations: refusals before anything runs."""
 
 from __future__ import annotations
 

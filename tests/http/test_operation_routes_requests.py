@@ -25,12 +25,12 @@ POSTS = [
     )
 ]
 USED_OFTEN = {"keys": ("last_used_at", "used_address")}
-"""What changes by looking."""
+"""Fields that change between two reads."""
 
 
 @pytest.fixture(scope="module")
 def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Path]]:
-    """A server on which nothing happens by itself."""
+    """A server without background work."""
     db = tmp_path_factory.mktemp("quiet") / "tally.db"
     with run_server(str(db), workers=0) as running:
         furnish(running)

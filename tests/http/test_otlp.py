@@ -1,4 +1,4 @@
-"""`/v1/traces` as OTLP says: what is answered, in which encoding, and what 2xx means."""
+"""`/v1/traces` by the OTLP specification: answers, encodings, and the meaning of 2xx."""
 
 from __future__ import annotations
 

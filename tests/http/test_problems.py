@@ -1,4 +1,4 @@
-"""Whatever goes wrong is a problem in words: JSON that is none, numbers, texts, methods."""
+"""Every error is a problem document: broken JSON, numbers, texts, methods."""
 
 from __future__ import annotations
 

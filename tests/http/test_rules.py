@@ -31,7 +31,7 @@ def send(server: Server, trace: str, at: int = 1) -> None:
 
 
 def wait_for(server: Server, path: str, enough: Any) -> Any:
-    """What is answered once it is enough; a server works in its own time."""
+    """Repeat a request until the condition holds, because the server works in the background."""
     pause, found = threading.Event(), None
     for _ in range(600):
         found = server.v1("victor", "GET", path).json()

@@ -59,7 +59,7 @@ class Hall:
         return str(self.ask(who, "enter_challenge", challenge=quiz)["entered"]["attempt"]["id"])
 
     def ask(self, who: str, tool: str, **arguments: Any) -> dict[str, Any]:
-        """What a tool returns; a refusal fails the test."""
+        """Call a tool; a refusal fails the test."""
         found = self._call(who, tool, arguments)
         assert not found.is_error, found.content
         told: dict[str, Any] = found.structured_content
@@ -80,7 +80,7 @@ class Hall:
 
     @asynccontextmanager
     async def connect(self, who: str, mode: str = "auto") -> AsyncIterator[Client]:
-        """The SDK's client with somebody's key, or none."""
+        """Open the SDK's client with a person's key, or without one."""
         key = self.server.keys.get(who)
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         transport = httpx2.ASGITransport(app=self.app)
@@ -95,7 +95,7 @@ class Hall:
 
 @pytest.fixture(scope="module")
 def hall(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hall]:
-    """With a quiz that nobody enters, and a public board of what was reported."""
+    """A server with a quiz without entries, and a public board of reported attempts."""
     folder = tmp_path_factory.mktemp("mcp")
     with run_server(str(folder / "tally.db"), workers=1) as server:
         made = Hall(server, make_server(server.service), folder)

@@ -86,7 +86,7 @@ def start(
 
 
 def serve(folder: Path, arguments: list[str], environment: dict[str, str]) -> str:
-    """What it says of why it does not serve, in one line."""
+    """Return the line that explains why it does not serve."""
     ended = start(arguments, environment, folder)
     said: str = ended.stderr.decode()
     assert ended.returncode in (2, 3)
@@ -103,7 +103,7 @@ class Stranger(BaseHTTPRequestHandler):
         self.wfile.write(b'{"detail": "odd", "errors": "none"}')
 
     def log_message(self, *_: Any) -> None:
-        """Says nothing."""
+        """A server without output."""
 
 
 def test_a_server_that_is_none_of_ours(tmp_path: Path) -> None:

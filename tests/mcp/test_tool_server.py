@@ -1,4 +1,4 @@
-"""How tools are called wrongly, and what is said then."""
+"""Refusals of wrong tool calls."""
 
 from __future__ import annotations
 

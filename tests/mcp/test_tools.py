@@ -35,7 +35,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 
 def decide(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    """Knows no tool: it begins where a description says so, and goes where results send it."""
+    """An agent that knows no tool: it starts by a description and follows `next_step`."""
     tools = {each.name: each for each in info.function_tools}
     told: list[Any] = [
         part.content
@@ -68,7 +68,7 @@ def decide(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
 
 
 def find_attacker(log: str) -> dict[str, Any]:
-    """What the goal asks for."""
+    """Answer the goal."""
     lines: list[Any] = [(number, *line.split()) for number, line in enumerate(log.splitlines(), 1)]
     failed: dict[str, set[str]] = {}
     for _, _, address, *did in lines:

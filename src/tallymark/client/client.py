@@ -210,7 +210,7 @@ class _Entered:
 
     @property
     def id(self) -> str:
-        """Its id."""
+        """The attempt's id."""
         return self.entered.attempt.id
 
     @property
@@ -235,7 +235,7 @@ class _Entered:
 
     @property
     def expires_at(self) -> float:
-        """Until when an answer is taken, by the server's clock."""
+        """Time until which an answer is accepted, by the server's clock."""
         return self.entered.attempt.expires_at
 
 

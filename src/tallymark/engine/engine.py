@@ -48,7 +48,7 @@ class BlockOutcome(Generic[About, Result]):
     """Reason in one sentence if there is no result."""
 
     def require(self) -> Result:
-        """The result; WorkFailed where there is none."""
+        """Return the result; raise WorkFailed if there is none."""
         if self.error is not None:
             raise WorkFailed(self.error)
         return self.result  # type: ignore[return-value]
@@ -245,7 +245,7 @@ class WorkBench:
                 os._exit(0)
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Close the open work."""
         opened, self._opened, self._do = self._opened, None, None
         if opened is not None:
             opened.__exit__(None, None, None)

@@ -228,7 +228,7 @@ def _list_parameters(struct: dict[str, Any], path: str) -> list[dict[str, Any]]:
 
 
 def _leave_out_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a parameter: one that is null is left out of the address."""
+    """Remove null from the schema of a parameter: a null parameter is not sent."""
     options = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
     if len(options) != 1:
         return dict(schema)

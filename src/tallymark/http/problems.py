@@ -98,7 +98,7 @@ def _answer_http_error(request: Request, error: HTTPException) -> Response:
 
 
 def _list_methods(request: Request) -> set[str]:
-    """Methods of the first route with the path: `/traces/sums` is not also the trace `sums`."""
+    """List the methods of the first matching route: `/traces/sums` is not also the trace `sums`."""
     for route in request.app.routes:
         if isinstance(route, Route) and route.path_regex.match(request.url.path):
             return set(route.methods or ())  # HEAD is among them where GET is

@@ -1,4 +1,4 @@
-"""What an agent is given, written where it belongs, whatever a challenge calls its files."""
+"""Briefs are written inside their folder, even with hostile file names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a contest takes from a server."""
+"""Contests with answers that only some servers give."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_an_attempt_is_not_called_like_another_folder(name: str) -> None:
 
 
 class SlowServer:
-    """Whose scores are there when they were asked for twice; it remembers keys."""
+    """A server whose scores are ready at the second request; it remembers keys."""
 
     def __init__(self) -> None:
         self.asked = 0
@@ -52,7 +52,7 @@ def make_contest(server: Any) -> Contest:
 
 
 def test_who_comes_back_while_the_answer_is_scored_waits_for_the_score() -> None:
-    """As after a server that was killed between taking an answer and scoring it."""
+    """The state after a server was killed between storing an answer and scoring it."""
     assert make_contest(SlowServer()).find_result("a1").state == "scored"
 
 
