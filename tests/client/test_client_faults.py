@@ -1,7 +1,7 @@
 """Clients, commands and tools against a server in another process, over a network that fails.
 
 Requests are lost, truncated, repeated or refused on the way: nothing is done twice, nothing is
-lost, and a final failure is one sentence. `scripts/prove_network_faults.py` does it at random, for longer.
+lost, and a final failure is one sentence. `scripts/prove_network_faults.py` plays it at random.
 """
 
 from __future__ import annotations
