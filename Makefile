@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PEERS := .venv-peers
 RELEASE := .venv-release
 PROMPTFOO := 0.121.20
-# Each command that a test starts would compile all of the package anew.
+# Otherwise each command that a test starts would compile the whole package again.
 unexport PYTHONDONTWRITEBYTECODE
 INPUTS := pyproject.toml constraints.txt scripts/setup
 
@@ -13,7 +13,7 @@ INPUTS := pyproject.toml constraints.txt scripts/setup
 
 setup: $(VENV)/.dev
 
-# What a user of all examples needs, and what working on it needs besides (peers to compare with, test tools).
+# .user: what all examples need. .dev: also test tools and peers.
 $(VENV)/.user: $(INPUTS)
 	@PYTHON=$(PYTHON) VENV=$(VENV) sh scripts/setup '.[semantic,server]'
 	@touch $@
@@ -24,23 +24,23 @@ $(VENV)/.dev: $(INPUTS)
 demo tour: $(VENV)/.user
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/$@.sh
 
-# Rooms that start no process and open no database, and the rules of the house: a minute at most.
+# Packages that start no process and open no database, and the rules of the repository: a minute at most.
 QUICK := formula ratings dimensions documents charts scoring judging runs scorers
 quick: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pytest -n 2 -q $(QUICK:%=tests/%) tests/test_[elmt]*.py --ignore=$(ADAPTERS)
 
-# Types are checked on one core, and many tests wait: beside each other they keep two cores busy.
+# Type checking uses one core and many tests wait, so both run at the same time.
 test: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j2 tests ordinary-user
 
-# Libraries that load for longer than their tests run: once, rather than in each of the workers.
+# Libraries that take longer to load than their tests take: loaded once, not in each worker.
 ADAPTERS := tests/scorers/adapters
 tests: $(VENV)/.dev
 	$(BIN)/pytest -n 3 --dist worksteal --ignore=$(ADAPTERS)
 
-# Words come at the end, so that they do not mingle with those of the tests.
+# Output is printed at the end, so that it does not mix with that of the tests.
 adapters: check
 	@said=$$($(BIN)/pytest -q $(ADAPTERS) 2>&1); status=$$?; echo "$$said"; exit $$status
 
@@ -51,11 +51,11 @@ ordinary-user: adapters
 coverage: $(VENV)/.dev
 	$(BIN)/pytest -n 2 --cov --cov-report=term
 
-# What the command says to all that is in tests/golden/cases, compared with what it said before.
+# Compare the output of commands with the transcripts in tests/golden/.
 golden: $(VENV)/.dev
 	$(BIN)/pytest -n 2 -q -p no:hypothesispytest tests/golden
 
-# Shows the difference and asks before it keeps it; YES=1 says yes.
+# Show the difference and ask before saving it; YES=1 answers yes.
 golden-update: $(VENV)/.dev
 	@$(BIN)/python -m tests.golden.update
 
@@ -74,12 +74,12 @@ format: $(VENV)/.dev
 	$(BIN)/djangofmt --quiet $(TEMPLATES)
 	@! command -v npx >/dev/null || $(BIOME) format --write src
 
-# Does an install beside the newest agent frameworks push one of them back? Needs `uv` and a package index.
+# Check that an install next to the newest agent frameworks downgrades none of them. Needs `uv` and a package index.
 frameworks: $(VENV)/.dev
 	@$(BIN)/python -m scripts.check_frameworks
 
-# What is published, in dist: wheel, sdist, and what `tallymark[all]` brings as CycloneDX. Fails on a known vulnerability
-# and on a framework that is pushed back.
+# Wheel, sdist and a bill of materials of `tallymark[all]` (CycloneDX) in dist. Fails on a known vulnerability
+# and on a framework that is downgraded.
 release: frameworks
 	@rm -rf dist $(RELEASE)
 	@$(BIN)/python -m hatchling build -d dist
@@ -92,20 +92,20 @@ release: frameworks
 	@$(RELEASE)/tools/bin/cyclonedx-py environment --output-reproducible --pyproject pyproject.toml \
 	  --output-file dist/sbom.cdx.json $(RELEASE)/all/bin/python
 
-# What takes longer than tests may; what it found is in bench/proof.md. PROOF=mutants makes only that one.
+# Long-running proofs; results go to bench/proof.md. PROOF=mutants runs only that one.
 proof: $(VENV)/.dev
 	@$(BIN)/python -m scripts.proof $(PROOF)
 
-# An hour, half of it on each database, with load on all doors while everything fails, as root a full disk too; then two
-# hours of a million attempts rescored by every engine. SOAK="--minutes 5 --seed 2" only says what it finds.
+# An hour of load while everything fails (as root also with a full disk), half on each database; then two hours of
+# rescoring a million attempts by every engine. SOAK="--minutes 5 --seed 2" only prints the result.
 soak: $(VENV)/.dev
 	@$(BIN)/python -m $(if $(SOAK),scripts.soak $(SOAK),scripts.proof soak-sqlite soak-postgres soak-million)
 
-# Us and the peers in one run; what it found is in bench/results.md. BENCH=formula runs only that one.
+# Compare with peers in one run; results go to bench/results.md. BENCH=formula runs only that one.
 bench: $(PEERS)/.done
 	@$(PEERS)/bin/python -m bench $(BENCH)
 
-# Peers live apart, with us beside them: they bring gigabytes, and arena-rank a numpy of its own.
+# Peers are installed in a separate environment: they are large, and arena-rank needs another numpy.
 $(PEERS)/.done: $(INPUTS) bench/peers.txt
 	@$(PYTHON) -m venv $(PEERS)
 	@grep -v '^numpy==' constraints.txt > $(PEERS)/constraints.txt
@@ -115,7 +115,7 @@ $(PEERS)/.done: $(INPUTS) bench/peers.txt
 	  promptfoo@$(PROMPTFOO) || echo "promptfoo cannot be installed: it is not compared with"
 	@touch $@
 
-# Every page at five widths and in both themes, of a store made by the examples; needs chromium.
+# Screenshots of every page at five widths and in both themes, with data of the examples; needs chromium.
 screenshots: $(VENV)/.dev
 	@$(BIN)/python -m scripts.screenshots
 
@@ -125,11 +125,11 @@ docs: $(VENV)/.dev
 	$(BIN)/python -m scripts.api_reference
 	$(BIN)/python -m tests.tutorials
 
-# Types of the awaitable methods, from the operations.
+# Write the types of the async client from the operations.
 client: $(VENV)/.dev
 	$(BIN)/python scripts/make_async_stub.py
 
-# Pins every version for make setup. Needs `uv`; names no index, so any mirror serves it.
+# Pin all versions for make setup. Needs `uv`; contains no index address, so any mirror works.
 lock:
 	uv pip compile --quiet --universal --python-version 3.11 --all-extras --no-emit-index-url \
 	  --no-annotate --no-header pyproject.toml -o constraints.txt

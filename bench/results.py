@@ -38,10 +38,10 @@ WORSE = 1.15
 """A ratio that grew by more than this since the last results is shown: less is within the noise."""
 
 HOW_TO_READ = f"""\
-What we cost, and that as a part of what each peer costs in the same run: less than 1 is less than
-theirs. It is CPU time unless a claim says otherwise, the median of rounds in which all take turns.
-`worse` marks a ratio that grew by more than {WORSE - 1:.0%} since the results before. Promises are
-held at the largest size.
+Our cost, and its ratio to the cost of each peer in the same run; below 1 we are cheaper. Costs are
+CPU time unless stated otherwise, and the median of rounds in which all take turns. `worse` marks a
+ratio that grew by more than {WORSE - 1:.0%} since the previous results. Promises apply to the
+largest size.
 """
 
 Row: TypeAlias = dict[str, Any]
