@@ -292,7 +292,7 @@ def prove_links(browser: Browser, folder: Path) -> str:  # noqa: ARG001
 
 
 QUESTIONS: tuple[tuple[str, Role, tuple[str, ...], str], ...] = (
-    ("why a run lost points", "guest", ("text=Why it lost points",), "text=Where the points went"),
+    ("why a run lost points", "guest", ("text=Why it lost points",), "text=Where points were lost"),
     (
         "what a formula would do to a board",
         "guest",

@@ -315,7 +315,7 @@ def test_what_failed_in_production_becomes_a_test_that_runs(
 ) -> None:
     page.goto(f"{address}/traces?q=status:error")
     page.locator("input[name=trace]").first.check()
-    page.click("text=Make a test of these")
+    page.click("text=Make a test from these")
     assert page.inner_text("h1") == "1 case from production"
     assert "1 case of it checks nothing" in page.inner_text("main")
     (tmp_path / "suite.yaml").write_text(page.locator("pre code").inner_text(), encoding="utf-8")
@@ -336,7 +336,7 @@ def test_a_challenge_is_made_mended_published_and_frozen(
     ):
         page.goto(f"{address}/")
         page.click("nav >> text=Organiser")
-        page.click("text=Make one")
+        page.click("text=New challenge")
         page.click("text=Reported")
         field = page.locator("textarea[name=text-0]")
         written = field.input_value()

@@ -1,8 +1,8 @@
-"""What the charts share: scales and ticks, room for text, axes, and the drawing with its table.
+"""Shared parts of charts: scales, ticks, text widths, axes, and the table of values.
 
 The drawing is the plot itself, as wide as its place: x is in percent and y in pixels, so text never
-grows or shrinks with the page, and labels hang in the padding of `.plot`. How much room text has
-is reckoned for the narrowest place, a phone. Colours are classes of `charts.css`, never values.
+grows or shrinks with the page, and labels hang in the padding of `.plot`. The width of text
+is computed for the narrowest screen, a phone. Colours are classes of `charts.css`, never values.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ NARROW = 270
 """Pixels that the plot has on a phone."""
 LINE_HEIGHT = 15
 ANCHORS = {"start": 0.0, "middle": 0.5, "end": 1.0}
-"""How much of a text is to the left of its place."""
+"""Share of a text to the left of its anchor."""
 _LETTER = 6.8
 _FAR, _FARTHEST = 20, 10_000
-"""How far off an end of an interval is drawn: times the size of the values or, if that is more, the
-length of the usual interval; and times the size of the values at most.
+"""Limits of interval ends, as multiples of the size of values: the larger of the first and the
+median interval, but at most the second.
 """
 _MOST = sys.float_info.max
 _FOLDER = Path(__file__).parent
@@ -79,7 +79,7 @@ class Scale:
 
 
 def make_scale(values: Iterable[float], most: int = 5, *, zero: bool = False) -> Scale:
-    """From one round number to another, about so many ticks apart; around values that are equal."""
+    """Make a scale between round numbers with about `count` ticks."""
     known = [*values, *([0.0] if zero else [])] or [0.0, 1.0]
     low, high = min(known), max(known)
     size = max(abs(low), abs(high))
@@ -97,7 +97,7 @@ def make_scale(values: Iterable[float], most: int = 5, *, zero: bool = False) ->
 
 
 def list_ends(points: Sequence[tuple[float, float, float]]) -> list[float]:
-    """Of values with intervals `(value, low, high)`, all that an axis should show.
+    """List the numbers that an axis should show, of values with intervals `(value, low, high)`.
 
     Ends that are very far off are left out, and drawn up to the edge: a single one at minus seven
     million would turn scores from 0 to 100 into one line.
@@ -121,7 +121,7 @@ def make_log_scale(values: Sequence[float]) -> Scale:
 
 
 def spans_decades(values: Sequence[float]) -> bool:
-    """Whether a logarithmic scale shows these better."""
+    """Return True if a logarithmic scale fits better."""
     return bool(values) and min(values) > 1e-300 and max(values) / min(values) >= 30
 
 
@@ -141,7 +141,7 @@ def _times(count: int, step: float) -> float:
 
 
 def quote(text: str) -> str:
-    """Text for HTML and SVG, whatever it holds."""
+    """Escape text for HTML and SVG."""
     return escape(clean_line(text, 400))
 
 
@@ -152,7 +152,7 @@ def measure(text: str) -> float:
 
 
 def fit(text: str, width: float) -> str:
-    """The text in so many pixels, cut in its middle: names often differ at their ends."""
+    """Shorten a text to a width in the middle, because names often differ at their ends."""
     text = clean_line(text, 400)
     kept, count = text, min(len(text), int(width / _LETTER))
     while measure(kept) > width and count:
@@ -189,7 +189,7 @@ def label(x: float | str, y: float, text: str, **attributes: float | str) -> str
 
 
 def tell(text: str) -> str:
-    """What a pointer that rests on the element is told."""
+    """Return the tooltip of an element."""
     return element("title", quote(text))
 
 

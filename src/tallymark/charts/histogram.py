@@ -25,7 +25,7 @@ from tallymark.text import format_count, format_tick, with_minus
 
 _FEWEST_BINS, _MOST_BINS = 6, 28
 _FEW_BINS, _LINE = 14, 16
-"""Up to so many, each says how many values it holds."""
+"""Up to this many bars are labelled with counts."""
 Series = tuple[str, Sequence[float]]
 _write_tick = with_minus(format_tick)
 
@@ -73,7 +73,7 @@ def _draw(title: str, series: Sequence[tuple[str, list[float]]], unit: str, writ
         body += element(
             "line", class_="median", x1=pct(at), x2=pct(at), y1=bottom - height - 2, y2=bottom
         )
-        body += counts  # over the line, which their halo keeps away
+        body += counts  # over the line, with a halo
         anchor = "start" if at < 0.2 else "end" if at > 0.8 else "middle"
         if several:
             body += label(0, bottom - height - 7, fit(name, 150), class_="strong")

@@ -105,7 +105,7 @@ def _draw(title: str, lines: Sequence[Line], writers: tuple[Writer, Writer], zer
                 body += _draw_dot(x.place(last.x), ends[-1][0], 5)
     for (_, text, first), at in zip(ends, _spread([at for at, _, _ in ends]), strict=True):
         strong = "strong" if first else "plain"
-        # Of a line alone the title says whose number it is.
+        # A single line is named by the title.
         shown = text.removeprefix(f"{lines[0].name} ") if len(lines) == 1 else text
         body += label("100%", at + 4, fit(shown, 84), dx=10, class_=strong)
     says = f"At the end: {', '.join(text for _, text, _ in reversed(ends))}."
@@ -117,7 +117,7 @@ def _draw_dot(place: float, down: float, size: int) -> str:
 
 
 def _choose_ticks(xs: Sequence[float]) -> list[float]:
-    """Both ends, and what is at a third and two thirds: whatever x is, these are values of it."""
+    """Choose ticks at both ends, a third and two thirds, always at values of x."""
     low, high = min(xs), max(xs)
     wanted = [low + (high - low) * third / 3 for third in range(4)]
     return sorted({min(xs, key=lambda value: abs(value - each)) for each in wanted})

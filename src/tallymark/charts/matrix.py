@@ -28,7 +28,7 @@ _ROW = 24
 
 
 class Outcome(NamedTuple):
-    """What it is called, its sign, and how tall it is where squares are too narrow for signs."""
+    """Name and sign of an outcome, and its height where cells are too narrow for signs."""
 
     word: str
     sign: str
@@ -42,7 +42,7 @@ OUTCOMES = {
     "error": Outcome("Errors", "!", 0.75),
     "none": Outcome("Not run", "", 0.1),
 }
-"""How a case can end in a run."""
+"""Outcomes of a case in a run."""
 
 
 class CaseColumn(NamedTuple):

@@ -55,7 +55,7 @@ class RunPoint(NamedTuple):
     score: float | None
     interval: tuple[float, float] | None = None
     mark: str = ""
-    """A letter or so that stands beside the point whatever is there; the label only has room."""
+    """A letter always drawn beside the point; the label only if there is room."""
 
 
 class _Drawn(NamedTuple):
@@ -68,9 +68,9 @@ class _Drawn(NamedTuple):
 
 
 def draw_score_cost(points: Sequence[RunPoint], title: str = "Score against cost") -> Chart:
-    """Runs that no other beats are filled, and joined by the frontier.
+    """Draw score against cost; runs on the Pareto frontier are filled and joined.
 
-    A run is beaten when another costs no more and scores no less, and is better in one of both.
+    A run is off the frontier if another costs no more and scores no less, and is better in one.
     """
     known = [
         _Drawn(
@@ -201,7 +201,7 @@ def _is_inside(box: Box) -> bool:
 
 
 def _list_places(point: _Drawn, y: Scale) -> list[tuple[str, float, float]]:
-    """Where the name of a point may stand: its anchor, and how far from the point."""
+    """List possible places of a label: anchor and distance from the point."""
     down = _place_y(point.score, y)
     beside = [(a, dx, down + up) for a, dx in (("start", 9), ("end", -9)) for up in (-6, 16)]
     above, below = _place_y(point.high, y) - 9, _place_y(point.low, y) + 18
@@ -209,7 +209,7 @@ def _list_places(point: _Drawn, y: Scale) -> list[tuple[str, float, float]]:
 
 
 def _collide(one: Box, other: Box) -> bool:
-    """Whether two boxes meet on a phone or, because what grows is only the distance, anywhere."""
+    """Return True if two boxes overlap on a phone; wider screens only add distance."""
     first, second = sorted((one, other))
     apart = first[0] + first[2] <= second[0] + second[1]
     return not (apart or one[4] <= other[3] or other[4] <= one[3])

@@ -1,1 +1,1 @@
-"""The pages: what is kept, to look at, to question and to share."""
+"""HTML pages over the operations of the service."""

@@ -1,4 +1,4 @@
-"""Style and script as they are served: named by their content, so that browsers may keep them."""
+"""Static files, served under names with a hash of their content."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _STYLES = (
     *("runs.css", "organiser.css", "compete.css", "traces.css", "frame.css"),
 )
 _ALONE = ("docs.css",)
-"""Style of some pages, which the others need not load."""
+"""Style sheets that only some pages load."""
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 ICON = "/favicon.ico"
 _FOR_GOOD = "public, max-age=31536000, immutable"
@@ -27,14 +27,14 @@ _FOR_GOOD = "public, max-age=31536000, immutable"
 
 @dataclass(frozen=True)
 class Asset:
-    """A file that pages refer to."""
+    """A static file."""
 
     name: str
     content: bytes
 
     @cached_property
     def path(self) -> str:
-        """Where it is served: with a hash, another content has another address."""
+        """URL with a hash of the content, so that browsers may cache it for ever."""
         stem, _, kind = self.name.rpartition(".")
         return f"/static/{stem}.{hashlib.sha256(self.content).hexdigest()[:12]}.{kind}"
 
@@ -44,11 +44,13 @@ class Asset:
 
 
 class Assets:
-    """Every file of `static/`, the style sheets joined into one."""
+    """Files of `static/`, the style sheets joined into one."""
 
     def __init__(self) -> None:
         # The charts bring their own colours and style; what pages add to them comes after.
-        style = frame.read_style() + "".join(map(_read, _STYLES))
+        style = frame.read_style() + "".join(
+            (_FOLDER / name).read_text(encoding="utf-8") for name in _STYLES
+        )
         found = [Asset("site.css", style.encode())]
         found += [
             Asset(each.name, each.read_bytes())
@@ -61,11 +63,11 @@ class Assets:
         self._by_path[ICON] = self.by_name["mark.svg"]
 
     def find_path(self, name: str) -> str:
-        """For templates: the address of a file."""
+        """Return the URL of a file, for templates."""
         return self.by_name[name].path
 
     async def serve(self, request: Request) -> Response:
-        """The file itself; it never changes under its name."""
+        """Serve a file; its content never changes under its name."""
         asset = self._by_path.get(request.url.path)
         if asset is None:
             return PlainTextResponse("there is no such file", status_code=404)
@@ -79,7 +81,3 @@ class Assets:
             content, headers["Content-Encoding"] = asset.packed, "gzip"
         kind = _TYPES[Path(asset.name).suffix]
         return Response(content, media_type=kind, headers=headers)
-
-
-def _read(name: str) -> str:
-    return (_FOLDER / name).read_text(encoding="utf-8")

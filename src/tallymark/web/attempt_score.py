@@ -34,7 +34,7 @@ _LONGEST_DETAILS = 20_000
 
 
 class Warned(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that a competitor should know."""
+    """A warning or a violation, as a competitor sees it."""
 
     message: str
     about: str
@@ -42,14 +42,10 @@ class Warned(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_warnings(details: Mapping[str, Any]) -> Iterable[Warned]:
-    """Of the evaluator, of the limits, and of how it was scored."""
+    """List warnings of the evaluator, of the limits and of the scoring."""
     for each in details.get("submission_warnings") or ():
         severe = each.get("severity") == "error"
-        about = (
-            f"scores 0 in {each.get('dimension')}"
-            if severe
-            else "advice, which itself costs nothing"
-        )
+        about = f"scores 0 in {each.get('dimension')}" if severe else "advice; it costs no points"
         yield Warned(
             message=str(each.get("message")), about=about, tone="bad" if severe else "warn"
         )
@@ -57,7 +53,7 @@ def list_warnings(details: Mapping[str, Any]) -> Iterable[Warned]:
     for violation in details.get("constraint_violations") or ():
         yield Warned(
             message=str(violation),
-            about=f"a limit was broken{f': {effect}' if effect else ', which is noted'}",
+            about=f"a limit was exceeded{f': {effect}' if effect else ' (noted only)'}",
             tone="bad",
         )
     for name, about in (
@@ -70,7 +66,7 @@ def list_warnings(details: Mapping[str, Any]) -> Iterable[Warned]:
 
 
 def list_fields(details: Mapping[str, Any]) -> list[tuple[str, float]]:
-    """Scores of single fields, where the evaluator compares field by field."""
+    """List scores by field, if the evaluator compares field by field."""
     found = (details.get("evaluation") or {}).get("fields")
     if not isinstance(found, Mapping):
         return []
@@ -82,7 +78,7 @@ def list_fields(details: Mapping[str, Any]) -> list[tuple[str, float]]:
 
 
 def write_details(details: Mapping[str, Any]) -> str:
-    """What evaluator and scorer told besides; as they wrote it."""
+    """Format the other details that the evaluator and the scorer returned."""
     kept = {key: value for key, value in details.items() if key not in _SHOWN_APART}
     evaluation = kept.get("evaluation")
     if isinstance(evaluation, Mapping) and evaluation.keys() == {"fields"}:
@@ -94,7 +90,7 @@ def write_details(details: Mapping[str, Any]) -> str:
 
 
 class Lead(msgspec.Struct, frozen=True, kw_only=True):
-    """A dimension here, and with the one above."""
+    """A dimension of this attempt and of the one above."""
 
     label: str
     color: str
@@ -102,11 +98,11 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     mine: float
     theirs: float
     points: float
-    """What they are ahead by, weighed."""
+    """Weighted lead of the one above."""
 
 
 class Above(msgspec.Struct, frozen=True, kw_only=True):
-    """The next better place."""
+    """The attempt that holds the place above."""
 
     agent: str
     name: str
@@ -115,25 +111,25 @@ class Above(msgspec.Struct, frozen=True, kw_only=True):
     mine: str
     gap: float | None
     tied: bool
-    """It has the same value, or as little as none, and was earlier."""
+    """True if it has the same value, or none either, and was earlier."""
     scored: bool
-    """Whether there is a value to be better than."""
+    """False if this attempt has no value to compare."""
     leads: list[Lead]
     reach: float
-    """The largest lead, for bars."""
+    """Largest lead, the full length of a bar."""
     told: bool
-    """Whether what was said of their answer may be read."""
+    """Whether the visitor may read comments on their answer."""
     warnings: list[Warned]
     details: str
 
     @property
     def total(self) -> float:
-        """Their lead in points, all dimensions together."""
+        """Their lead in points over all dimensions."""
         return sum(each.points for each in self.leads)
 
 
 def describe_above(request: PageRequest, challenge: Challenge, place: Place) -> Above | None:
-    """Describe who stands directly above, on the board that the visitor sees."""
+    """Describe the attempt directly above, on the board that the visitor sees."""
     rival, mine = place.above, place.mine
     if rival is None or mine is None:
         return None
@@ -173,7 +169,7 @@ _TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 class Sum(msgspec.Struct, frozen=True):
-    """A step of it."""
+    """One step of a rating calculation."""
 
     what: str
     how: str
@@ -181,7 +177,7 @@ class Sum(msgspec.Struct, frozen=True):
 
 
 def write_sums(match: Match, change: EloChange) -> Iterable[Sum]:
-    """From what was expected to the rating afterwards."""
+    """Write the steps from the expected score to the new rating."""
     opponent, value = tier_rating(match.tier), worth(match.result)
     did = {1.0: "Won", 0.5: "Drew", 0.0: "Lost"}[value]
     plain = change.k * (value - change.expected)
@@ -213,7 +209,7 @@ def write_sums(match: Match, change: EloChange) -> Iterable[Sum]:
 
 
 def write_step(step: EloStep) -> str:
-    """Write the change of an Elo as a line."""
+    """Write the change of an Elo rating on one line."""
     bonus = f" {_TIMES} {format_number(step.bonus)}" if step.bonus != 1.0 else ""
     won, expected = format_number(step.won), format_number(step.expected, 3, 3)
     return f"{step.k} {_TIMES} ({won} - {expected}){bonus}"
@@ -224,7 +220,7 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """A number, and what made it."""
+    """A number and how it was computed."""
 
     what: str
     value: str
@@ -234,7 +230,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
 def list_sources(
     challenge: Challenge, attempt: Attempt, parts: Sequence[DimensionShare]
 ) -> list[Source]:
-    """Of the score, of each dimension, and of what was measured."""
+    """List the sources of the score, of each dimension and of each metric."""
     outcome = attempt.outcome
     if outcome is None:
         return []
@@ -267,7 +263,7 @@ def _explain_score(
 
 
 def explain_dimension(challenge: Challenge, metrics: Metrics, key: str) -> str:
-    """How a raw score came about: measured by us, or found by the evaluator."""
+    """Explain how a dimension got its raw score."""
     bounds = challenge.constraints
     if key == "speed" and metrics.elapsed_ms is not None:
         used = format_number(metrics.elapsed_ms / 1000)
@@ -280,17 +276,17 @@ def explain_dimension(challenge: Challenge, metrics: Metrics, key: str) -> str:
     ):
         if key == name and allowed:
             if spent is None:
-                return "0: no verified trajectory tells what was used"
+                return "0: no verified trajectory shows what was used"
             return f"1000 {_TIMES} (1 {_MINUS} {spent:,} / {allowed:,}), of a verified trajectory"
-    return f"by the evaluator {challenge.evaluator.type!r}, kept within 0 and 1000"
+    return f"by the evaluator {challenge.evaluator.type!r}, limited to 0 to 1000"
 
 
 def _list_measured(challenge: Challenge, outcome: Outcome) -> Iterable[Source]:
     metrics = outcome.metrics
     by_trajectory = f"summed over the trajectory, which is {outcome.trajectory_level}"
-    spent = "told by the system that reported it" if _is_reported(challenge) else by_trajectory
+    spent = "reported by the trusted system" if _is_reported(challenge) else by_trajectory
     timed = (
-        "told by the system that reported it"
+        "reported by the trusted system"
         if _is_reported(challenge)
         else "from entry to submission, by our clock"
     )
@@ -310,11 +306,11 @@ def _is_reported(challenge: Challenge) -> bool:
 
 
 _LARGEST_TOTAL = 1000.0
-"""What dimensions can come to together."""
+"""Highest total of all dimensions."""
 
 
 class TriedRule(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attempt would score by the rule of the address, or why that cannot be told."""
+    """Score of an attempt under the rule in the URL, or why there is none."""
 
     shown: str
     tree: FormulaTree | None = None
@@ -323,7 +319,7 @@ class TriedRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain_formula(challenge: Challenge, attempt: Attempt) -> FormulaTree | None:
-    """The formula with the attempt's values; None where something else decided the score."""
+    """Expand the formula with the attempt's values; None if something else set the score."""
     outcome = attempt.outcome
     if outcome is None or not is_by_rule_of(challenge, outcome):
         return None
@@ -346,7 +342,7 @@ def _apply_formula(challenge: Challenge, attempt: Attempt) -> FormulaTree | None
 def try_on_attempt(
     request: PageRequest, challenge: Challenge, attempt: Attempt
 ) -> TriedRule | None:
-    """By the formula or the weights of the address; None where it has neither."""
+    """Apply the formula or the weights in the URL; None if there are none."""
     try:
         new = change_by_address(request, challenge)
     except InvalidInput as error:
@@ -360,6 +356,8 @@ def try_on_attempt(
     elif attempt.outcome is not None and attempt.outcome.dimensions:
         parts = list_dimensions(new, attempt.outcome.dimensions)
         whole = min(_LARGEST_TOTAL, sum(each.weighted for each in parts))
-        # Sums of thousandths: what is left after so many digits is dust.
+        # Sums of thousandths: further digits are rounding errors.
         return TriedRule(shown=f"{int(round(whole, 6))}", parts=parts)
-    return TriedRule(shown="", problem="this attempt has no numbers that a rule could be tried on")
+    return TriedRule(
+        shown="", problem="this attempt has no metrics to which a rule could be applied"
+    )

@@ -1,4 +1,4 @@
-"""Rows of boards as pages show them: places, dimensions weighed, ties, and who leads by what."""
+"""Rows of boards: places, weighted dimensions and ties."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tallymark.challenges.dimension_scores import weighted_dimensions
 from tallymark.challenges.strategies import STRATEGIES, LikelyPlace, Standing, Strategy
 from tallymark.text import format_number, format_score
 
-EARLIER_RULE = "by the rule that the challenge had when its board was frozen"
+EARLIER_RULE = "under the rule from before the freeze"
 
 
 class DimensionShare(msgspec.Struct, frozen=True, kw_only=True):
-    """What a dimension gives an attempt."""
+    """Weighted score of one dimension."""
 
     key: str
     label: str
     color: str
     again: bool
-    """True for the second of two dimensions that have one colour."""
+    """True for the second of two dimensions of the same colour."""
     weight: float
     score: float
-    """0 to 1000, not weighed."""
+    """0 to 1000, before the weight."""
     description: str = ""
 
     @property
@@ -35,22 +35,22 @@ class DimensionShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A place on a board as people read it."""
+    """A row of a board."""
 
     standing: Standing
     name: str
     shown: str
-    """The value."""
+    """The value, formatted."""
     how: str
-    """How the value was made, in a line."""
+    """One line that says how the value was computed."""
     tied: bool
-    """Another has the same value, and was later or earlier."""
+    """True if a neighbour has the same value."""
     parts: list[DimensionShare]
     share: float
-    """Of the best value on the page, for a bar; 0 where values are no amounts."""
+    """Share of the best value on the page, for a bar; 0 if values are not amounts."""
     me: bool
     official: str = ""
-    """The value by the rule that counts, on a board by another one."""
+    """On a what-if board, the value under the official rule."""
 
     @property
     def rank(self) -> int:
@@ -85,10 +85,11 @@ class BoardRow(msgspec.Struct, frozen=True, kw_only=True):
 def list_dimensions(
     challenge: PublicChallenge, scores: Mapping[str, float] | None = None
 ) -> list[DimensionShare]:
-    """The dimensions of a challenge, with an attempt's scores if there are any."""
+    """List the dimensions of a challenge, with an attempt's scores if given."""
     seen: set[str] = set()
     found = []
-    for each in weighted_dimensions(challenge.scoring.dimensions) if _weighs(challenge) else ():
+    dimensions = challenge.scoring.dimensions
+    for each in weighted_dimensions(dimensions) if dimensions else ():
         colour = each.dimension.color.lower()
         found.append(
             DimensionShare(
@@ -118,34 +119,30 @@ def _explain(
 ) -> str:
     strategy = STRATEGIES[challenge.scoring.strategy]
     if strategy.metric is not None:
-        return f"{strategy.heading.lower()}, as it was measured"
+        return f"{strategy.heading.lower()}, as measured"
     how = explain_value(challenge, parts)
     if challenge.scoring.formula and not challenge.scoring.plugin:
-        return f"{how}: open it for its values"
+        return f"{how}; open it for its values"
     if (
         how.endswith("rounded down")
         and abs(sum(each.weighted for each in parts) - (value or 0)) > 1
     ):
-        return "not the sum of its dimensions: open it for the reason"
+        return "not the sum of its dimensions; open it for the reason"
     return how
 
 
 def explain_value(challenge: PublicChallenge, parts: Sequence[DimensionShare]) -> str:
-    """What makes a score, or what a board goes by: the sum itself where it is one."""
+    """Explain how a score is computed: the plugin, the formula or the weighted sum."""
     scoring = challenge.scoring
     if scoring.plugin:
-        return f"given by the plugin {scoring.plugin}"
+        return f"from the plugin {scoring.plugin}"
     if scoring.formula:
         return f"the formula {scoring.formula}"
     if parts:
         points = " + ".join(f"{format_number(each.weighted)} {each.label}" for each in parts)
         whole = format_number(sum(each.weighted for each in parts))
         return f"{points} = {whole}, rounded down"
-    return f"{STRATEGIES[scoring.strategy].heading.lower()}, as it was measured"
-
-
-def _weighs(challenge: PublicChallenge) -> bool:
-    return bool(challenge.scoring.dimensions)
+    return f"{STRATEGIES[scoring.strategy].heading.lower()}, as measured"
 
 
 def write_values(strategy: Strategy, values: Sequence[float | None]) -> list[str]:
@@ -162,7 +159,7 @@ def write_values(strategy: Strategy, values: Sequence[float | None]) -> list[str
 
 
 def write_value(challenge: PublicChallenge, value: float | None) -> str:
-    """One value of its board."""
+    """Format one value of a board."""
     return write_values(STRATEGIES[challenge.scoring.strategy], [value])[0]
 
 
@@ -173,7 +170,7 @@ def list_board(
     marked: Collection[str | None] = (),
     beside: Sequence[Standing] = (),
 ) -> list[BoardRow]:
-    """Make the rows of standings with details; those `beside` them tell ties."""
+    """Make rows of standings; `beside` holds their neighbours, to detect ties."""
     strategy = STRATEGIES[challenge.scoring.strategy]
     dimensions = list_dimensions(challenge)
     ordered = sorted((*standings, *beside), key=lambda each: each.rank)

@@ -27,25 +27,25 @@ from tallymark.web.page import Download
 from tallymark.web.page_request import Form, PageRequest
 
 ARCHIVE = "all.zip"
-"""By this name all files are had at once."""
+"""Name of the archive of all files."""
 MOST_SUBMITTED = 20_000
-"""Characters that show of a file that was submitted; all of it can be kept."""
+"""Characters of a submitted file that are shown; the download is complete."""
 _MOST_SHOWN = 1_200
 
 
 class DataFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file, and what shows of it."""
+    """A file with an excerpt."""
 
     name: str
     size: int | None = None
-    """Bytes; None before it is yours, where that differs."""
+    """Bytes; None for a sample, whose size differs from the attempt's."""
     excerpt: str = ""
     cut: bool = False
-    """Whether the excerpt is only its beginning."""
+    """True if the excerpt is shortened."""
 
 
 def list_files(data: Mapping[str, Any], most: int = _MOST_SHOWN) -> list[DataFile]:
-    """Each with its size and its beginning."""
+    """List files with their sizes and excerpts."""
     found = []
     for name, content in data.items():
         raw = _write_file(content)
@@ -63,7 +63,9 @@ def pick_file(data: Mapping[str, Any], wanted: str) -> Download:
                 archive.writestr(name, _write_file(content))
         return Download(title=wanted, content=packed.getvalue(), media_type="application/zip")
     if wanted not in data:
-        raise NotFound(f"there is no file {wanted[:80]!r}", hint="see the list on its page")
+        raise NotFound(
+            f"there is no file {wanted[:80]!r}", hint="see the list of files on its page"
+        )
     return Download(title=wanted.rpartition("/")[2], content=_write_file(data[wanted]))
 
 
@@ -75,19 +77,19 @@ def _write_file(content: Any) -> bytes:
 MOST_FILES = 40
 LONGEST_TEXT = 200_000
 _MOST_CARRIED = 1_500_000
-"""Bytes of an archive's other files that a form carries along."""
+"""Most bytes of binary files that a form carries along."""
 
 
 class FileField(msgspec.Struct, frozen=True, kw_only=True):
-    """A file in the form."""
+    """A file in a form."""
 
     name: str
     text: str | None = None
-    """What is typed; None for a file that is kept as it is."""
+    """Edited text; None for a file that cannot be edited as text."""
     was: str = ""
-    """The stored file that it was."""
+    """Name of the stored file."""
     raw: str = ""
-    """In base 64: a file of an archive that has no text, and is not stored yet."""
+    """Base64 of a binary file of an archive that is not stored yet."""
     size: int = 0
     lines: int = 4
     dropped: bool = False
@@ -96,7 +98,7 @@ class FileField(msgspec.Struct, frozen=True, kw_only=True):
 def list_fields(
     request: PageRequest, stored: Mapping[str, bytes]
 ) -> tuple[list[FileField], list[str]]:
-    """The fields as they were filled in, or of the stored files; and what had no room in them."""
+    """List the fields as filled in, or of the stored files, and the files left out."""
     if request.form.get("count"):
         with suppress(InvalidInput):
             if (sent := request.form.get_file("archive")) is not None:
@@ -108,7 +110,7 @@ def list_fields(
 def make_fields(
     files: Mapping[str, bytes], stored: Mapping[str, bytes]
 ) -> tuple[list[FileField], list[str]]:
-    """Fields for files, the challenge's own first; and the names of those that have no room."""
+    """Make fields for files, the challenge's own first, and list the files left out."""
     fields: list[FileField] = []
     left: list[str] = []
     carried = 0
@@ -127,12 +129,12 @@ def make_fields(
             fields.append(FileField(name=name, raw=raw, size=len(content)))
         else:
             left.append(name)
-    # What is stored stays where it is; of an archive, it would have to be sent again.
+    # Stored files stay where they are; files of an archive would have to be sent again.
     return fields, [name for name in left if name not in stored]
 
 
 def read_files(request: PageRequest, stored: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files that a form means; InvalidInput where it cannot mean any."""
+    """Read the files that a form describes."""
     if (sent := request.form.get_file("archive")) is not None:
         return read_archive(sent)
     fields = list(_read_fields(request.form, stored))
@@ -142,12 +144,12 @@ def read_files(request: PageRequest, stored: Mapping[str, bytes]) -> dict[str, b
         if each.dropped or not each.name:
             continue
         if each.name in files:
-            raise InvalidInput(f"two files are called {show_value(each.name)}")
+            raise InvalidInput(f"two files have the name {show_value(each.name)}")
         if (problem := find_name_problem(each.name)) is not None:
             raise InvalidInput(f"the file {show_value(each.name)}: {problem}", hint="rename it")
         files[each.name] = _find_content(each, stored)
     if not files:
-        raise InvalidInput("there are no files", hint="begin with a starter, or choose an archive")
+        raise InvalidInput("there are no files", hint="choose a starter or an archive")
     return files
 
 
@@ -157,7 +159,7 @@ def _make_text(name: str, text: str, was: str) -> FileField:
 
 
 def _read_text(content: bytes) -> str | None:
-    """A file as a text area shows it; None where that would change it."""
+    """Decode a file for a text area; None if a text area would change it."""
     if len(content) > LONGEST_TEXT:
         return None
     try:
@@ -188,7 +190,7 @@ def _read_fields(form: Form, stored: Mapping[str, bytes]) -> Iterator[FileField]
 def _find_content(field: FileField, stored: Mapping[str, bytes]) -> bytes:
     original = stored.get(field.was)
     if field.text is not None:
-        # What nobody has changed stays as it is, byte for byte: so does its version.
+        # An unchanged file stays the same byte for byte, and so does its version.
         unchanged = original is not None and _read_text(original) == field.text
         return original if unchanged and original is not None else field.text.encode()
     if original is not None:
@@ -197,6 +199,6 @@ def _find_content(field: FileField, stored: Mapping[str, bytes]) -> bytes:
         return base64.b64decode(field.raw, validate=True)
     except binascii.Error:
         raise InvalidInput(
-            f"the file {show_value(field.name)} is not in this form any more",
+            f"the file {show_value(field.name)} is no longer in this form",
             hint="choose the archive again",
         ) from None

@@ -1,4 +1,4 @@
-"""What a competitor must know of a challenge: its terms in words, its data, its dimensions."""
+"""Terms of a challenge in words, for competitors."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _FORMS = {
     "json": "JSON",
     "text": "text",
     "files": "files",
-    "agent": "the name of a model that is then asked",
+    "agent": "the name of a model to run",
 }
 
 
 class Term(msgspec.Struct, frozen=True):
-    """Something that competitors must know."""
+    """A term and its explanation."""
 
     name: str
     says: str
 
 
 class ChallengeTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it, the same before and after entering."""
+    """All terms, the same before and after entering."""
 
     title: str
     goal: str
@@ -55,7 +55,7 @@ class ChallengeTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe_terms(challenge: Challenge | Definition) -> ChallengeTerms:
-    """Nothing here tells how an answer is found: no options of the evaluator, no files."""
+    """Describe a challenge without anything that gives answers away, such as evaluator options."""
     sent = challenge.submission
     return ChallengeTerms(
         title=challenge.title,
@@ -69,12 +69,12 @@ def describe_terms(challenge: Challenge | Definition) -> ChallengeTerms:
 
 
 def is_reported(challenge: PublicChallenge) -> bool:
-    """Whether attempts come by reports of a trusted system alone."""
+    """Return True if only a trusted system reports attempts."""
     return challenge.kind != "versus" and find_evaluator(challenge.evaluator.type).reported
 
 
 def write_command(challenge: PublicChallenge, agent: str = "NAME") -> str:
-    """What to type for an attempt, or a submission to a side."""
+    """Return the command that makes an attempt or submits to a side."""
     if challenge.kind == "versus":
         return f"tally versus submit {challenge.name} FILE --agent {agent} --side red"
     if is_reported(challenge):
@@ -83,7 +83,7 @@ def write_command(challenge: PublicChallenge, agent: str = "NAME") -> str:
 
 
 def list_rules(challenge: Challenge | Definition) -> Iterable[Term]:
-    """What anybody may know of a challenge: its terms, its order, and who sees it."""
+    """List the public terms of a challenge, its order and its visibility."""
     yield from _list_terms(challenge)
     if challenge.versus is not None:
         yield from _list_sight(challenge, "submissions")
@@ -101,15 +101,18 @@ def _list_terms(challenge: Challenge | Definition) -> Iterable[Term]:
     sent, scoring = challenge.submission, challenge.scoring
     quota = Term("Attempts", _describe_quota(challenge))
     if is_reported(challenge):
-        yield Term("Taking part", "a trusted system reports attempts; none is entered here")
+        yield Term("Entry", "a trusted system reports attempts; they cannot be entered here")
         yield quota
     else:
-        yield Term("Time", f"{format_duration(challenge.time_limit_s)} from entering, by our clock")
+        yield Term(
+            "Time",
+            f"{format_duration(challenge.time_limit_s)} from entering, by the server's clock",
+        )
         yield quota
         most = format_count(sent.max_bytes, "byte")
         yield Term("Answer", f"{_FORMS[sent.format]}, at most {most}")
     if challenge.generated:
-        yield Term("Data", "made anew for every attempt, from a seed")
+        yield Term("Data", "generated for every attempt from a seed")
     yield Term("Judged by", challenge.evaluator.type)
     if scoring.formula:
         yield Term("Score", scoring.formula)
@@ -118,7 +121,7 @@ def _list_terms(challenge: Challenge | Definition) -> Iterable[Term]:
     elif not scoring.dimensions:
         yield Term("Score", STRATEGIES[scoring.strategy].heading.lower())
     if sent.schema_dimension:
-        yield Term("Schema", f"an answer that does not fit scores 0 in {sent.schema_dimension}")
+        yield Term("Schema", f"an invalid answer scores 0 in {sent.schema_dimension}")
     if bounds := list_bounds(challenge.constraints):
         effect = _EFFECTS[challenge.constraints.on_violation]
         yield Term("Limits", f"{', '.join(bounds)}; an attempt beyond {effect}")
@@ -131,25 +134,28 @@ def _list_terms(challenge: Challenge | Definition) -> Iterable[Term]:
 
 def _list_versus_terms(challenge: PublicChallenge, versus: Versus) -> Iterable[Term]:
     sent = challenge.submission
-    yield Term("Sides", "red attacks, blue defends; a new submission meets all that stand")
+    yield Term(
+        "Sides",
+        "red attacks, blue defends; a new submission meets all active ones of the other side",
+    )
     yield Term("Categories", ", ".join(versus.categories))
     yield Term("Judged by", versus.judge.type)
-    yield Term("Order", "by the least strength that verdicts bear out")
+    yield Term("Order", "by the lower bound of the strength")
     yield Term("Submissions", _describe_quota(challenge))
     yield Term("Form", f"{_FORMS[sent.format]}, at most {format_count(sent.max_bytes, 'byte')}")
 
 
 def _list_sight(challenge: PublicChallenge, what: str) -> Iterable[Term]:
-    private = f"{what} are shown to their agent and to organisers alone"
+    private = f"{what} are visible to their agent and organisers only"
     if challenge.visibility == "public":
-        seen = "public: anybody may read this page and its board, without signing in"
+        seen = "public: anyone may read this page and its board without signing in"
     else:
-        seen = "private: those who are signed in; to others it does not exist"
-    yield Term("Who sees it", f"{seen}; {private}")
+        seen = "private: signed-in users only"
+    yield Term("Visibility", f"{seen}; {private}")
     yield Term("Version", challenge.version[:12])
 
 
 def _describe_quota(challenge: PublicChallenge) -> str:
-    most = "as many as you like" if challenge.attempts is None else f"{challenge.attempts:,}"
+    most = "unlimited" if challenge.attempts is None else f"{challenge.attempts:,}"
     daily = challenge.attempts_per_day
     return most if daily is None else f"{most}, at most {daily:,} a day"

@@ -1,4 +1,4 @@
-"""Searching the documentation: full text search of SQLite over every section.
+"""Search of the documentation: SQLite full-text search over all sections.
 
 The index is in memory and made at the first search. A title counts more than a heading, and a
 heading more than text; the last word may be the beginning of one, so that an answer is there while
@@ -27,13 +27,13 @@ _FACTORS = {
     f"{DECISIONS}/": 0.3,
     "map": 0.2,
 }
-"""What pages count that name much and explain little of it, by how their names begin."""
+"""Rank factors by page name prefix: pages that mention much and explain little rank lower."""
 _STOP_WORDS = (
     " a an and are as at by can do does for from get how i in is it me my of on or set that the to "
     "use what when where which who why with "
 )
 _BEGIN, _END = "\x02", "\x03"
-"""Around what was found, in a snippet: `char(2)` and `char(3)` below."""
+"""Marks around matches in a snippet: `char(2)` and `char(3)` below."""
 _TABLE = """
 CREATE VIRTUAL TABLE sections USING fts5(
     title, about, page, heading, text, address UNINDEXED, factor UNINDEXED,
@@ -47,14 +47,14 @@ WHERE sections MATCH ? ORDER BY bm25(sections, 6, 4, 1, 6, 1) * factor, rowid LI
 
 
 class Snippet(msgspec.Struct, frozen=True, kw_only=True):
-    """A piece of text, and whether it is what was looked for."""
+    """A piece of text; `found` marks a match."""
 
     text: str
     found: bool = False
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A section that has what was looked for."""
+    """A section that matches."""
 
     page: str
     heading: str
@@ -64,7 +64,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DocsIndex:
-    """Every section of the documentation, in a database of its own."""
+    """Index of all sections, in an in-memory database."""
 
     def __init__(self, tree: DocsTree) -> None:
         self._database = sqlite3.connect(":memory:", check_same_thread=False)
@@ -93,7 +93,7 @@ class DocsIndex:
                 )
 
     def search(self, text: str) -> list[Hit]:
-        """The sections that have all words, the best first; else those that have some."""
+        """Find sections with all words, best first, or else with some of them."""
         words = _choose_words(_WORD.findall(text.casefold()))
         parts = _choose_words(_PART.findall(text.casefold()))
         if not words:
@@ -111,7 +111,7 @@ class DocsIndex:
 
 
 def _choose_words(found: list[str]) -> list[str]:
-    """Without those that say nothing, unless there is nothing else."""
+    """Drop stop words, unless there are no others."""
     words = list(dict.fromkeys(found))
     return ([each for each in words if f" {each} " not in _STOP_WORDS] or words)[:_MOST_WORDS]
 
@@ -136,5 +136,5 @@ def _split_snippet(marked: str) -> list[Snippet]:
 
 @lru_cache(maxsize=1)
 def load_index() -> DocsIndex:
-    """Of the documentation of this version."""
+    """Return the index of the documentation of this version."""
     return DocsIndex(load_docs())

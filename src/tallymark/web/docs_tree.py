@@ -1,6 +1,6 @@
 """`DocsTree`: the pages of the documentation, in the order that `docs/README.md` gives them.
 
-They lie where the code lies: `README.md`, `CHANGELOG.md` and `docs/` are in the wheel beside the
+They are next to the code: `README.md`, `CHANGELOG.md` and `docs/` are in the wheel beside the
 package's modules, and in a clone at its top. A link between two files is a link between two pages.
 """
 
@@ -30,7 +30,7 @@ _BESIDE = {"README.md": "readme", "CHANGELOG.md": "changelog"}
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A page as the contents name it."""
+    """A page in the table of contents."""
 
     page: str
     title: str
@@ -42,7 +42,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Pages of one kind."""
+    """A group of pages."""
 
     title: str
     entries: list[Entry]
@@ -58,7 +58,7 @@ class DocsPage:
     def __init__(self, tree: DocsTree, name: str, path: str) -> None:
         self.name = name
         self.path = path
-        """From the root on."""
+        """Path from the root."""
         self._tree = tree
 
     @property
@@ -75,19 +75,19 @@ class DocsPage:
 
     @property
     def title(self) -> str:
-        """As its first line has it; cheap, the rest is not read."""
+        """Title from the first line; does not parse the page."""
         return self.source.partition("\n")[0].removeprefix("# ").replace("`", "")
 
     @property
     def headings(self) -> list[Heading]:
-        """What is on the page, below its title; of many, the larger ones."""
+        """Headings below the title; only the larger ones if there are many."""
         found = [each.heading for each in self.read.sections if each.heading.rank in (2, 3)]
         larger = [each for each in found if each.rank == 2]
         return found if len(found) <= _MANY_HEADINGS else larger
 
 
 class DocsTree:
-    """Every page by its name, in groups."""
+    """All pages by name, in groups."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -106,7 +106,7 @@ class DocsTree:
 
     @cached_property
     def groups(self) -> list[Group]:
-        """What `docs/README.md` lists; what it forgot comes last, so nothing is out of reach."""
+        """Groups in `docs/README.md`; pages that it does not list come last."""
         groups: list[Group] = []
         for line in self._read_contents():
             if title := _GROUP.match(line):
@@ -124,7 +124,7 @@ class DocsTree:
 
     @cached_property
     def decisions(self) -> list[Entry]:
-        """Newest first."""
+        """Decisions, newest first."""
         found = [name for name in self.pages if name.startswith(f"{DECISIONS}/")]
         return [
             Entry(page=name, title=_name_decision(name, self.pages[name].title))
@@ -133,12 +133,12 @@ class DocsTree:
 
     @cached_property
     def introduction(self) -> Markup:
-        """What `docs/README.md` says before it lists anything."""
+        """Introduction of `docs/README.md`, before its lists."""
         before = "\n".join(self._read_contents()).partition("\n## ")[0]
         return read_page(before.partition("\n")[2], partial(self.resolve, "docs/README.md")).html
 
     def find(self, name: str) -> DocsPage:
-        """A page, or who was meant instead."""
+        """Return a page, or raise NotFound with the nearest name."""
         if name in self.pages:
             return self.pages[name]
         near = suggest(name, self.pages)
@@ -146,7 +146,7 @@ class DocsTree:
         raise NotFound(f"the documentation has no page {name[:80]!r}", hint=hint)
 
     def neighbours(self, name: str) -> tuple[Entry | None, Entry | None]:
-        """The page before and the one after, in the order of the contents."""
+        """Return the previous and the next page."""
         ordered = [each for group in self.groups for each in group.entries]
         if name.startswith(f"{DECISIONS}/"):
             ordered = self.decisions
@@ -156,7 +156,7 @@ class DocsTree:
         return ordered[at - 1] if at else None, ordered[at + 1] if at + 1 < len(ordered) else None
 
     def resolve(self, path: str, target: str) -> str | None:
-        """Where a link of the file at `path` leads on this site; None for what is not on it."""
+        """Resolve a link of the file at `path`; None if its target is not on this site."""
         file, mark, anchor = target.partition("#")
         if not file:
             return target
@@ -174,14 +174,14 @@ class DocsTree:
         return (self.root / "docs" / "README.md").read_text(encoding="utf-8").split("\n")
 
     def list_pages(self) -> Iterator[DocsPage]:
-        """Every page, in the order of the contents, decisions last."""
+        """List all pages in the order of the contents, decisions last."""
         listed = [each.page for group in self.groups for each in group.entries]
         names = [*listed, *(each.page for each in self.decisions)]
         return (self.pages[name] for name in dict.fromkeys(names) if name in self.pages)
 
 
 def _name_decision(name: str, title: str) -> str:
-    """Decisions number themselves in several ways; here in one."""
+    """Format the title of a decision with its number."""
     number = re.match(rf"{DECISIONS}/(\d+)", name)
     words = re.sub(r"^\d+[.:] *", "", title)
     return f"{int(number[1])}. {words[:1].upper()}{words[1:]}" if number else title
@@ -189,6 +189,6 @@ def _name_decision(name: str, title: str) -> str:
 
 @lru_cache(maxsize=1)
 def load_docs() -> DocsTree:
-    """The documentation of this version."""
+    """Load the documentation of this version."""
     installed = (_PACKAGE / "docs").is_dir()  # else it is not installed from a wheel but worked on
     return DocsTree(_PACKAGE if installed else _PACKAGE.parents[1])

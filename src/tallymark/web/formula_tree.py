@@ -1,4 +1,4 @@
-"""A formula taken apart for a page: its terms, what each gives, and at most could give."""
+"""Terms of a formula with their values and best possible values."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tallymark.formula.explanation import ContributedTerm, Explanation
 
 
 class Mistake(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wrong with a formula, or worth knowing of it, and where."""
+    """An error or a note about a formula, with its place."""
 
     message: str
     hint: str | None
     column: int | None
     caret: str | None
-    """The formula with marks under the place."""
+    """The formula with a marker under the place."""
     level: str = "error"
 
 
@@ -31,15 +31,15 @@ class FormulaPart(msgspec.Struct, frozen=True, kw_only=True):
     depth: int
     value: float | None = None
     points: float | None = None
-    """What it adds to the score; None for a name."""
+    """Points that it adds to the score; None for a name."""
     share: float | None = None
     best: float | None = None
     lost: float | None = None
     from_: float = 0.0
-    """Where its bar begins, and how wide it is, from 0 to 1."""
+    """Start and width of its bar, from 0 to 1."""
     width: float = 0.0
     missing: str = ""
-    """Why a name has no value."""
+    """Reason why a name has no value."""
 
     @property
     def is_term(self) -> bool:
@@ -55,9 +55,9 @@ class FormulaTree(msgspec.Struct, frozen=True, kw_only=True):
     substituted: str
     parts: list[FormulaPart]
     best: float | None
-    """The most that the terms can give together, where each has a bound."""
+    """Highest possible sum of the terms; None if one has no bound."""
     lines: list[str]
-    """The whole tree as text."""
+    """The tree as text."""
 
     @property
     def lost(self) -> float | None:
@@ -71,7 +71,7 @@ class FormulaTree(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def take_apart(formula: Formula, names: Names, values: Mapping[str, float | None]) -> FormulaTree:
-    """The terms of a formula with the values of a run or an attempt."""
+    """Expand a formula with the values of a run or an attempt."""
     explained = formula.explain(values)
     bests = [_find_best(term, names) for term in explained.terms]
     best = math.fsum(each for each in bests if each is not None) if explained.terms else None
@@ -98,7 +98,7 @@ def take_apart(formula: Formula, names: Names, values: Mapping[str, float | None
 def _place_terms(
     explained: Explanation, bests: list[float | None], best: float | None
 ) -> list[FormulaPart]:
-    """Each term with its bar: what is lost hangs from the best, one after the other."""
+    """Lay out a bar for each term; lost points follow one another down from the best."""
     largest = max((abs(term.contribution or 0.0) for term in explained.terms), default=0.0)
     found, at = [], 1.0
     for term, most in zip(explained.terms, bests, strict=True):
@@ -127,7 +127,7 @@ def _place_terms(
 
 
 def _find_best(term: ContributedTerm, names: Names) -> float | None:
-    """The highest value of a term by the ranges of its names; None where there is no bound."""
+    """Return the highest value of a term by the ranges of its names; None if unbounded."""
     points = term.contribution
     # One that is taken with a factor has another range than its own.
     if points is None or not math.isclose(abs(points), abs(term.value), abs_tol=1e-9):
@@ -159,7 +159,7 @@ def _list_names(text: str, names: Names, values: Mapping[str, float | None]) -> 
 
 
 def describe_mistake(problem: Problem, level: str = "error") -> Mistake:
-    """A problem as a page shows it."""
+    """Describe a problem for a page."""
     place = problem.place
     return Mistake(
         message=problem.message,

@@ -1,9 +1,8 @@
-"""Markdown as HTML that can do no harm: what strangers wrote, and pages of our own.
+"""Markdown as safe HTML, for user text and for the documentation.
 
-HTML in it is shown as text (comments of our own pages are left out), and a page makes no request
-that its reader did not ask for. Of strangers' text pictures are left out, and only addresses of the
-web and of mail are followed; our own pages have pictures, links among themselves, and an address
-for every heading.
+HTML in it is shown as text, and a page loads nothing on its own. In user text, images are left
+out and only web and mail links are kept. Documentation pages have images, links to each other, and
+an anchor for every heading; their HTML comments are left out.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _MARKED = (Keyword, Name.Tag)
 
 
 def draw_code(code: str, language: str, name: str = "") -> str:
-    """A block with the name of its file; script adds a button that copies it."""
+    """Draw a code block with its file name; script adds a copy button."""
     head = f'<figcaption class="small quiet">{escape(name)}</figcaption>' if name else ""
     inner = _draw_console(code) if language == "console" else "".join(_draw(code, language))
     # It may be wider than the page, and is then scrolled by keys too.
@@ -44,7 +43,7 @@ def draw_code(code: str, language: str, name: str = "") -> str:
 
 
 def _draw_console(code: str) -> str:
-    """What is typed stands out from what is answered."""
+    """Highlight typed commands."""
     return _COMMAND.sub(r'<span class="c">\1</span><b>\2</b>', str(escape(code)))
 
 
@@ -74,17 +73,17 @@ def _find_lexer(language: str) -> Any:
 _SCHEMES = {"http", "https", "mailto"}
 _MOST = 100_000
 _HEADINGS_FROM = 2
-"""A page has one heading of the first rank: its own."""
+"""The page itself has the only h1."""
 _COMMENT = re.compile(r"\s*<!--.*?-->\s*", re.DOTALL)
 _NOT_IN_ANCHORS = re.compile(r"[^\w\- ]")
 
 Resolve = Callable[[str], str | None]
-"""The address on this site of what a page links to; None for what is not on it."""
+"""Maps a link target to a URL of this site; None if the target is elsewhere."""
 Env = MutableMapping[str, Any]
 
 
 class Heading(msgspec.Struct, frozen=True, kw_only=True):
-    """A heading of a page, and where it is."""
+    """A heading with its anchor."""
 
     rank: int
     text: str
@@ -92,30 +91,30 @@ class Heading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands below a heading, as plain text."""
+    """Plain text below a heading."""
 
     heading: Heading
     text: str
 
 
 class MarkdownPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of our own."""
+    """A parsed page of the documentation."""
 
     title: str
     html: Markup
     sections: list[Section]
-    """The first is the page's beginning, below its title."""
+    """The first is the text below the title."""
     targets: list[str]
-    """What its links and pictures name, as they are written."""
+    """Targets of its links and images, as written."""
 
 
 def render_markdown(text: str) -> Markup:
-    """What a stranger wrote, as HTML, cut where it is too long to be read anyway."""
+    """Render user text as HTML, cut to a readable length."""
     return _render(clean(text[:_MOST]))
 
 
 def read_page(text: str, resolve: Resolve) -> MarkdownPage:
-    """A page of our own, with its headings and its text for searching."""
+    """Parse a documentation page, with headings and searchable text."""
     parser = _make_page_parser()
     tokens = parser.parse(text)
     sections = list(_cut_sections(tokens))
@@ -127,7 +126,7 @@ def read_page(text: str, resolve: Resolve) -> MarkdownPage:
 
 
 def make_anchor(heading: str) -> str:
-    """A heading as an address: the same that forges give it."""
+    """Return the anchor that GitHub gives a heading."""
     return _NOT_IN_ANCHORS.sub("", heading.strip().lower()).replace(" ", "-")
 
 
@@ -149,7 +148,7 @@ def _make_parser() -> MarkdownIt:
 
 @lru_cache(maxsize=1)
 def _make_page_parser() -> MarkdownIt:
-    # HTML is told apart from text only to leave comments out; nothing of it is passed on.
+    # HTML is recognised only to leave out comments; none of it is passed on.
     parser = MarkdownIt("commonmark", {"html": True, "linkify": False}).enable("table")
     parser.add_render_rule("html_block", _show_html)
     parser.add_render_rule("html_inline", _show_html)
@@ -161,7 +160,7 @@ def _make_page_parser() -> MarkdownIt:
 
 
 def _cut_sections(tokens: Sequence[Token]) -> Iterator[Section]:
-    """Names every heading, and gives what stands below each."""
+    """Give every heading an anchor, and yield the text below it."""
     taken: dict[str, int] = {}
     heading: Heading | None = None
     found: list[str] = []
@@ -191,7 +190,7 @@ def _read_words(inline: Token) -> str:
 
 
 def _lead_links(tokens: Sequence[Token], resolve: Resolve) -> Iterator[str]:
-    """Has links and pictures lead to this site; what is not on it is words that say where it is."""
+    """Point links and images to this site; targets elsewhere become text with a tooltip."""
     for inline in tokens:
         opened: list[str] = []
         for token in inline.children or ():
@@ -222,7 +221,7 @@ def _lead_link(token: Token, target: str, resolve: Resolve) -> str:
 
 
 def _may_follow(address: str) -> bool:
-    """Only what leads out into the web, or to somebody's mail."""
+    """Return True for web and mail addresses."""
     try:
         return urlsplit(address.strip()).scheme.lower() in _SCHEMES
     except ValueError:
@@ -278,7 +277,7 @@ def _show_fence(
 def _open_table(
     self: RendererHTML, tokens: Sequence[Token], place: int, options: Any, env: Env
 ) -> str:
-    # What scrolls is reached by the keyboard too.
+    # Scrollable boxes need focus for keyboard users.
     box = '<div class="wide" tabindex="0" role="group" aria-label="Table">'
     return box + self.renderToken(tokens, place, options, env)
 

@@ -1,4 +1,4 @@
-"""What pages for organisers share: access, jobs, paused plugins, and moves by a rescoring."""
+"""Shared parts of organiser pages: access, jobs, paused plugins, and moves by a rescoring."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from tallymark.web.page_request import PageRequest
 
 _WORDS = {
     "score": "Score",
-    "settle": "Look after what was left",
+    "settle": "Clean up",
     "run": "Run",
     "rescore": "Rescore",
-    "rescore_run": "Sum up again",
+    "rescore_run": "Recompute",
 }
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A job with its progress and the actions that are possible."""
+    """A job with its progress and possible actions."""
 
     job: Job
     words: str
     since: float
-    """Time of its end, else of its start, else of its creation."""
+    """Time of its end, else its start, else its creation."""
     done: int | None
     of: int | None
     is_own: bool
@@ -37,19 +37,19 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begin(request: PageRequest, *, work: bool = False) -> None:
-    """Refuses who does not organise; what takes a while is counted as the API counts it."""
+    """Require an organiser; `work` applies the rate limit of slow requests."""
     request.visitor.require_organiser()
     if work and not request.service.own:
         request.service.limits.check(request.caller, "work")
 
 
 def lead_back(address: str, done: str) -> Outcome:
-    """To a page that says what was done."""
+    """Redirect to a page that confirms what was done."""
     return Outcome(f"{address}?done={quote(done)}")
 
 
 def address_challenge(name: str, rest: str = "") -> str:
-    """Where a challenge is organised."""
+    """Return the URL of a challenge's organiser page."""
     return f"/organiser/challenges/{quote(name, safe='')}{rest}"
 
 
@@ -77,14 +77,14 @@ def find_last_job(request: PageRequest, kind: str, subject: str) -> Job | None:
 
 
 def list_pauses(request: PageRequest, challenge: str | None = None) -> list[PluginPause]:
-    """Agents that plugins do not score any more."""
+    """List agents whose input is paused for a plugin."""
     return list(request.tally.challenges.pauses(challenge))
 
 
 def resume(request: PageRequest) -> None:
-    """Ends the pause that a form names, and scores what waited for it."""
+    """End the pause that the form names, and score what waited."""
     begin(request, work=True)
-    name = request.form.require("challenge", "it is not said at which challenge")
+    name = request.form.require("challenge", "the form names no challenge")
     request.tally.challenges.resume(name, request.form.get("agent") or None)
 
 
@@ -103,27 +103,27 @@ def cancel_job(request: PageRequest) -> Outcome:
 
 
 class MovedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent whose place is another; None where it has none."""
+    """An agent that changes place; None if it has no place."""
 
     agent: str
     name: str
     rank: int | None
     was: int | None
     by: int | None
-    """Places won; less than 0 are lost."""
+    """Places gained; negative if lost."""
     score: float | None
     score_was: float | None
     result: str | None
     result_was: str | None
     at: float | None
     at_was: float | None
-    """The scores as shares of the drawn line."""
+    """Scores as shares of the axis."""
     attempt: str
-    """The one that counts, or counted."""
+    """The attempt that counts, or counted before."""
 
 
 class RatingLine(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent whose Elo is another."""
+    """An agent whose Elo changes."""
 
     agent: str
     name: str
@@ -132,14 +132,14 @@ class RatingLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scale(msgspec.Struct, frozen=True, kw_only=True):
-    """The ends of the drawn line."""
+    """Ends of the axis."""
 
     least: float
     most: float
 
 
 def list_moves(request: PageRequest, rescoring: Rescoring) -> list[MovedLine]:
-    """The agents that move, by their new places; who leaves the board comes last."""
+    """List agents that move, by new place; those that leave the board come last."""
     scale = find_scale(rescoring)
     names = request.tally.agents.find_names(each.agent for each in rescoring.moves)
     lines = []
@@ -167,7 +167,7 @@ def list_moves(request: PageRequest, rescoring: Rescoring) -> list[MovedLine]:
 
 
 def list_rating_lines(request: PageRequest, rescoring: Rescoring) -> list[RatingLine]:
-    """What the Elo of agents becomes, by the fold that applying it would do."""
+    """List the Elo changes that applying the rescoring would make."""
     names = request.tally.agents.find_names(each.agent for each in rescoring.ratings)
     return [
         RatingLine(
@@ -181,7 +181,7 @@ def list_rating_lines(request: PageRequest, rescoring: Rescoring) -> list[Rating
 
 
 def find_scale(rescoring: Rescoring) -> Scale:
-    """From 0 to 1000 where that holds all scores, as those of dimensions do."""
+    """Choose the axis: 0 to 1000 if it holds all scores."""
     places = [place for each in rescoring.moves for place in (each.before, each.after)]
     scores = [each.score for each in places if each is not None and each.score is not None]
     least, most = min(scores, default=0.0), max(scores, default=0.0)

@@ -32,24 +32,24 @@ _LOG = logging.getLogger("tallymark.web")
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """What one page shows. Its template only lays it out, and as JSON it is the same value."""
+    """The value that a page shows; the template only lays it out, and JSON shows the same."""
 
     title: str
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """The rows of its main table, for CSV."""
+        """Yield the rows of the main table, for CSV."""
         return ()
 
 
 class Download(View, frozen=True, kw_only=True):
-    """A file in the place of a page; its title is its name."""
+    """A file instead of a page; its title is the file name."""
 
     content: bytes
     media_type: str = "application/octet-stream"
 
 
 class Pager(msgspec.Struct, frozen=True, kw_only=True):
-    """Which part of a list is shown; None where a list has no end that is known."""
+    """The part of a list that is shown."""
 
     offset: int
     limit: int
@@ -65,17 +65,17 @@ class Pager(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def before(self) -> int | None:
-        """Where the part before begins."""
+        """Offset of the previous part."""
         return max(0, self.offset - self.limit) if self.offset else None
 
     @property
     def after(self) -> int | None:
-        """Where the next part begins."""
+        """Offset of the next part."""
         return self.offset + self.limit if self.last < self.total else None
 
 
 class Problem(View, frozen=True, kw_only=True):
-    """A page in the place of one that cannot be shown."""
+    """The page of an error."""
 
     status: int
     problems: list[str]
@@ -83,23 +83,23 @@ class Problem(View, frozen=True, kw_only=True):
 
 
 _STATUSES: tuple[tuple[type[TallymarkError], int, str], ...] = (
-    (NotFound, 404, "Not here"),
-    (Conflict, 409, "Not now"),
-    (NeedsJob, 422, "Too much for a page"),
-    (InvalidInput, 422, "This address cannot be read"),
+    (NotFound, 404, "Not found"),
+    (Conflict, 409, "Not possible now"),
+    (NeedsJob, 422, "Too large for a page"),
+    (InvalidInput, 422, "Invalid address"),
     (NotSignedIn, 401, "Sign in first"),
-    (NotAllowed, 403, "Not for you"),
-    (TooMany, 429, "Too often"),
-    (WorkFailed, 503, "Not just now"),
+    (NotAllowed, 403, "Your key does not allow this"),
+    (TooMany, 429, "Too many requests"),
+    (WorkFailed, 503, "Temporarily unavailable"),
 )
 
 
 def describe_problem(error: Exception) -> Problem:
-    """What is wrong, for people; of what is our mistake, nothing that could tell a secret."""
+    """Describe an error; an internal one without details that could leak secrets."""
     if not isinstance(error, TallymarkError):
         _LOG.exception("a page could not be made", exc_info=error)
-        said = "The server made a mistake; it is written down in its log."
-        return Problem(title="Something broke", status=500, problems=[said], hints=[])
+        said = "The server failed; its log has the details."
+        return Problem(title="Internal error", status=500, problems=[said], hints=[])
     status, title = next(
         (status, title) for kind, status, title in _STATUSES if isinstance(error, kind)
     )
@@ -113,36 +113,36 @@ def describe_problem(error: Exception) -> Problem:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an action leads to: another page, or one that is shown this once."""
+    """Result of an action: a redirect, or a page shown once."""
 
     address: str = ""
     view: View | None = None
     template: str = ""
     session: str | None = None
-    """A session that begins; an empty one ends it."""
+    """Token of a new session; empty to end the session."""
     status: int = 200
-    """Of a view that is shown."""
+    """HTTP status of the view."""
     job: str | None = None
-    """A job whose end the next page should show, if it comes soon."""
+    """A job to wait for briefly before the next page is shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """A part of a page that is the same for many, so that it is made once for all of them."""
+    """A part of a page that is rendered once for many visitors."""
 
     request: PageRequest
-    """Of anybody who sees the same."""
+    """A request with the same permissions, without the visitor."""
     made_of: Hashable
-    """While this is the same, so is the part."""
+    """Cache key: the part is rendered again when it changes."""
 
 
 @dataclass(frozen=True)
 class File:
-    """Something to be kept, or sent by mail."""
+    """A file to download."""
 
     name: str
     content: str
-    """A page of HTML that needs nothing else."""
+    """A self-contained HTML page."""
 
 
 Gather: TypeAlias = "Callable[[PageRequest], View]"
@@ -158,26 +158,26 @@ class Page:
     template: str
     gather: Gather
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Pieces of the page that script asks for by themselves: names and their templates."""
+    """Parts of the page that script fetches: names and templates."""
     actions: Mapping[str, Act] = field(default_factory=dict)
-    """What its forms do, by the value of their field `do`."""
+    """Actions by the value of the form field `do`."""
     files: Mapping[str, MakeFile] = field(default_factory=dict)
-    """Other forms of it that are downloaded, by the value of `format`."""
+    """Downloads by the value of `format`."""
     share: Callable[[PageRequest], Shared | None] | None = None
-    """Finds out whether what is asked for is the same for many."""
+    """Returns what many visitors share, if anything."""
     find_most_bytes: Callable[[PageRequest], int] | None = None
-    """How large its forms may be, where the address does not say it."""
+    """Returns the largest size of its forms."""
     strangers_may_act: bool = False
-    """Whether somebody who is not signed in may send its forms."""
+    """True if forms may be sent without signing in."""
     own_transactions: bool = False
-    """Whether no read transaction is open while it is shown, because it rehearses a change or runs
-    a challenge's script."""
+    """True for a page that previews a change or runs a script, so that no read transaction may be
+    open meanwhile."""
     mailed: str = ""
-    """The template of the page as one file that needs nothing else: `format=html`."""
+    """Template of the page as one self-contained file: `format=html`."""
 
 
 class Moved(Exception):
-    """What is asked for has a better address."""
+    """Redirect to a better address."""
 
     def __init__(self, address: str) -> None:
         super().__init__(address)

@@ -1,4 +1,4 @@
-"""`PageRequest`: one http for a page: who looks, at what, and what a form sent."""
+"""`PageRequest`: one request for a page: visitor, address and form."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _MOST_FILES, _MOST_FIELDS, _LONGEST_FIELD = 4, 200, 4_000_000
 
 
 class Form:
-    """What was sent: texts and files by the names of their fields."""
+    """Texts and files of a sent form, by field name."""
 
     def __init__(
         self,
@@ -44,48 +44,44 @@ class Form:
         self._file_names = file_names or {}
 
     def get(self, name: str, default: str = "") -> str:
-        """A text, without the space around it."""
+        """Return the last text of a field, stripped."""
         found = self.get_all(name)
         return found[-1] if found else default
 
     def get_all(self, name: str) -> list[str]:
-        """Every text that was sent under a name."""
+        """Return all texts of a field."""
         return [value.strip() for key, value in self._texts if key == name]
 
     def get_text(self, name: str) -> str | None:
-        """A text as it was typed, with plain line ends; None where there is no such field."""
+        """Return a text as typed, with plain line ends; None if the field is missing."""
         found = next((value for key, value in reversed(self._texts) if key == name), None)
         return None if found is None else found.replace("\r\n", "\n").replace("\r", "\n")
 
     def require(self, name: str, words: str) -> str:
-        """The same; `words` say what is missing."""
+        """Return a text, or raise InvalidInput with `words` if it is empty."""
         found = self.get(name)
         if not found:
             raise InvalidInput(words)
         return found
 
     def get_file(self, name: str) -> bytes | None:
-        """A file that was chosen."""
+        """Return an uploaded file."""
         return self._files.get(name) or None
 
     def get_file_name(self, name: str) -> str:
-        """What its sender calls it."""
+        """Return the name of an uploaded file."""
         return self._file_names.get(name, "")
 
 
-def _is_urlencoded(http: Request) -> bool:
-    kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
-    return kind == "application/x-www-form-urlencoded"
-
-
 async def read_form(http: Request) -> Form:
-    """The fields of a form; the body as a whole is bounded by whoever serves it."""
+    """Read a form within its limits; the server limits the body."""
     bounds = {
         "max_files": _MOST_FILES,
         "max_fields": _MOST_FIELDS,
         "max_part_size": _LONGEST_FIELD,
     }
-    body = await http.body() if _is_urlencoded(http) else b""
+    kind = http.headers.get("content-type", "").partition(";")[0].strip().lower()
+    body = await http.body() if kind == "application/x-www-form-urlencoded" else b""
     if body.count(b"&") >= _MOST_FIELDS:  # Starlette bounds only the fields of the other kind
         raise InvalidInput(f"the form has more than {_MOST_FIELDS} fields")
     try:
@@ -101,74 +97,74 @@ async def read_form(http: Request) -> Form:
 
 @dataclass(frozen=True, slots=True)
 class Visitor:
-    """Found once for each http."""
+    """The person or key behind a request."""
 
     caller: Caller
     csrf: str = ""
-    """What forms of this session must carry; nothing where there is no session to be misused."""
+    """Token that forms of this session must carry; empty without a session."""
     is_owner: bool = False
-    """Of the store itself, on their own machine."""
+    """True for the owner of the store, on their own machine."""
     is_guest: bool = False
-    """Somebody of whom nothing is known, who may look at all of an example."""
+    """True for an unknown visitor of an example server, who may look at everything."""
     was_known: bool = False
-    """Whether their browser brought a session that is over."""
+    """True if the browser sent an expired session."""
 
     @property
     def agent(self) -> str | None:
-        """The agent that the visitor plays."""
+        """The visitor's agent."""
         return self.caller.agent
 
     @property
     def is_known(self) -> bool:
-        """Whether somebody vouches for them, or all that there is may be seen."""
+        """True if signed in, or allowed to see everything."""
         return self.caller.role != "anonymous"
 
     @property
     def may_read_runs(self) -> bool:
-        """Runs, cases and comparisons: what a team measures of its own."""
+        """True if runs, cases and comparisons may be read."""
         return self.caller.role not in ("agent", "anonymous")
 
     @property
     def may_see_live(self) -> bool:
-        """Past a freeze, and what evaluators said of others' answers."""
+        """True if boards may be seen past a freeze, and comments on other agents' answers."""
         return sees_live(self.caller)
 
     @property
     def may_organise(self) -> bool:
-        """Challenges, agents, keys and the log."""
+        """True if challenges, agents, keys and the audit log may be managed."""
         return sees_live(self.caller)
 
     def require_runs(self) -> None:
-        """Refuses who may not see runs."""
+        """Require a visitor who may read runs."""
         if self.may_read_runs:
             return
-        self.require_known("runs are shown to those who are signed in")
+        self.require_known("runs are visible to signed-in users")
         raise NotAllowed("this key does not show runs", hint="ask an organiser for one that does")
 
     def require_known(self, words: str) -> None:
-        """Refuses who is not signed in."""
+        """Require a visitor who is signed in, guests included."""
         if not self.is_known:
             over = "your session is over; " if self.was_known else ""
             raise NotSignedIn(f"{over}{words}", hint="sign in with a key or an invitation")
 
     def require_signed_in(self) -> None:
-        """Refuses who only looks."""
-        self.require_known("this needs somebody who is signed in")
+        """Require a visitor who is signed in."""
+        self.require_known("this needs a signed-in visitor")
         if self.is_guest:
             raise NotSignedIn(
-                "an example is there to be looked at, and this would change it for others",
-                hint="whoever started it was shown keys to sign in with",
+                "guests may only look at an example; this would change it for others",
+                hint="sign in with a key that the server showed when it started",
             )
 
     def require_organiser(self) -> None:
-        """Refuses who does not run challenges."""
+        """Require an organiser."""
         self.require_known("this page is for organisers")
         if not self.may_organise:
             raise NotAllowed("this page is for organisers", hint="ask one of them for a key")
 
 
 def find_visitor(service: Service, http: Request) -> Visitor:
-    """Who looks: the owner of the store, whose session or proxy is known, or a stranger."""
+    """Find the visitor: the owner, a session, a proxy's user, a guest, or anonymous."""
     address = http.client.host if http.client else None
     if service.own:
         return make_owner(service.app.tenant)
@@ -187,25 +183,25 @@ def find_visitor(service: Service, http: Request) -> Visitor:
 
 
 def make_owner(tenant: str = "default") -> Visitor:
-    """Who opens their own store on their own machine: `tally view`."""
+    """Return the visitor of `tally view`: the owner of the store."""
     return Visitor(Caller(tenant=tenant, role="admin", name="owner"), is_owner=True)
 
 
 def make_stranger(
     tenant: str = "default", address: str | None = None, *, was_known: bool = False
 ) -> Visitor:
-    """Somebody of whom nothing is known, who sees nothing that is not public."""
+    """Return an anonymous visitor, who sees only what is public."""
     nobody = Caller(tenant=tenant, role="anonymous", name="anonymous", address=address)
     return Visitor(nobody, was_known=was_known)
 
 
 MOST_ROWS = 200
-"""Of a page of a list."""
+"""Most rows on one page of a list."""
 
 
 @dataclass(frozen=True)
 class PageRequest:
-    """One look at a page: who looks, at what, and when."""
+    """One request for a page: visitor, address, time and form."""
 
     services: TenantServices
     service: Service
@@ -216,44 +212,44 @@ class PageRequest:
     params: Mapping[str, str] = field(default_factory=dict)
     theme: str = ""
     session: str = ""
-    """The token of the visitor's session."""
+    """Token of the visitor's session."""
     form: Form = field(default_factory=lambda: Form((), {}))
-    """What was sent to the page; shown again where it was refused."""
+    """The sent form; shown again if it is refused."""
     problem: Problem | None = None
-    """Why what was sent was refused."""
+    """Reason why the form was refused."""
 
     @property
     def app(self) -> App:
-        """The tenant's store, and what reads it."""
+        """The tenant's store and its reads."""
         return self.services.app
 
     @cached_property
     def tally(self) -> Resources:
-        """The operations, as the visitor may call them."""
+        """Operations that the visitor may call."""
         return Resources(self.services, self.caller)
 
     @property
     def caller(self) -> Caller:
-        """Who looks, as services know them."""
+        """The visitor as operations know them."""
         return self.visitor.caller
 
     def get(self, name: str, default: str = "") -> str:
-        """The last value that the address has for a name."""
+        """Return the last value of a query parameter."""
         return next((value for key, value in reversed(self.query) if key == name), default)
 
     def get_all(self, name: str) -> list[str]:
-        """Every value that the address has for a name."""
+        """Return all values of a query parameter."""
         return [value for key, value in self.query if key == name and value]
 
     def choose(self, name: str, known: Sequence[str]) -> str:
-        """One of the known words, the first where the address has none."""
+        """Return one of the known values of a query parameter; the first by default."""
         found = self.get(name) or known[0]
         if found not in known:
             raise InvalidInput(f"{name}={found!r} is not known", hint=f"use {', '.join(known)}")
         return found
 
     def read_number(self, name: str, default: int, most: int, least: int = 0) -> int:
-        """A whole number of the address; what is no such number is refused, never bent."""
+        """Read an integer of the query; anything else is refused."""
         text = self.get(name)
         if not text:
             return default
@@ -262,7 +258,7 @@ class PageRequest:
         return int(text)
 
     def read_pager(self, total: int, limit: int = 50) -> Pager:
-        """The part of a list that the address asks for."""
+        """Read the part of a list that the query asks for."""
         return Pager(
             offset=self.read_number("offset", 0, 10**9),
             limit=self.read_number("limit", limit, MOST_ROWS, least=1),
@@ -270,7 +266,7 @@ class PageRequest:
         )
 
     def forget_who(self) -> PageRequest:
-        """The same look by anybody who may see as much."""
+        """Return the same request by an unnamed visitor with the same permissions."""
         who = self.caller
         role: Role = (
             "organiser"
@@ -283,11 +279,11 @@ class PageRequest:
 
     @property
     def public(self) -> bool:
-        """Whether boards stand still where they are frozen: unless an organiser asks otherwise."""
+        """True if frozen boards are shown frozen; organisers may ask for live ones."""
         return not (self.visitor.may_see_live and self.get("live") == "1")
 
     def link(self, **changes: str | int | None) -> str:
-        """The address with some of its values changed; None leaves one out."""
+        """Return the address with some query values changed; None removes one."""
         kept = [(key, value) for key, value in self.query if key not in (*changes, "part")]
         kept += [(key, str(value)) for key, value in changes.items() if value is not None]
         return f"{self.path}?{urlencode(kept)}" if kept else self.path

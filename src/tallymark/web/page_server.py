@@ -60,20 +60,20 @@ HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
-    # What is shown may be another's next time, and must not come from a cache after signing out.
+    # A cache must not show a page after signing out, or to another visitor.
     "Cache-Control": "private, no-store",
 }
 FORMATS = ("json", "csv")
 
 
 def send_download(file: Download) -> Response:
-    """To be kept, never shown: what is in it may be anybody's."""
+    """Send a file as a download; its content is not trusted, so it is never shown."""
     named = {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(file.title, safe='')}"}
     return Response(file.content, headers=HEADERS | named, media_type=file.media_type)
 
 
 def write_view(view: View, chosen: str) -> Response:
-    """The view as other programs read it."""
+    """Send the view as JSON or CSV."""
     if chosen == "json":
         plain = msgspec.to_builtins(view, str_keys=True, enc_hook=make_json_safe)
         content = msgspec.json.encode(make_json_safe(plain))
@@ -91,7 +91,7 @@ def write_view(view: View, chosen: str) -> Response:
 
 
 def send_page(file: File) -> Response:
-    """A file that is kept and not shown here: it carries a policy of its own."""
+    """Send a self-contained page as a download; it carries its own policy."""
     name = "".join(each if each.isalnum() and each.isascii() else "-" for each in file.name[:80])
     named = {"Content-Disposition": f'attachment; filename="{name.strip("-") or "page"}.html"'}
     return Response(file.content, headers=HEADERS | named, media_type="text/html; charset=utf-8")
@@ -105,20 +105,20 @@ def _write_cell(value: Any) -> Any:
 
 T = TypeVar("T")
 WAITED_S = 3.0
-"""For so long the next page waits for a score; after that it shows that it comes."""
+"""Seconds that the next page waits for a score before it shows that one is pending."""
 _SOME_TIME_S = 20
-"""For so long a shared part tells how long ago things were as it did at first."""
+"""Seconds for which relative times in a shared part may be stale."""
 
 
 class PageServer:
-    """Answers for pages: finds out who looks, gathers in a thread, and lays out."""
+    """Serves pages: finds the visitor, gathers the view in a thread, and renders it."""
 
     def __init__(self, service: Service, renderer: Renderer) -> None:
         self._service = service
         self._renderer = renderer
 
     def make_endpoint(self, page: Page) -> Callable[[HttpRequest], Any]:
-        """What a route calls."""
+        """Return the endpoint of a page."""
 
         async def answer(http: HttpRequest) -> Response:
             try:
@@ -129,7 +129,7 @@ class PageServer:
                 if not page.strangers_may_act:
                     visitor.require_signed_in()
                     if page.find_most_bytes is not None:
-                        request = self._make_visit(http, visitor)
+                        request = self._make_request(http, visitor)
                         most = await self._run(visitor, page.find_most_bytes, request)
                         narrow_body(http.scope, most)
                 form = await read_form(http)
@@ -148,7 +148,7 @@ class PageServer:
         return answer
 
     async def refuse(self, http: HttpRequest) -> Response:
-        """For an address that nothing has."""
+        """Answer an unknown address."""
         answer: Response = await self.make_endpoint(Page("", "problem.html", _miss))(http)
         return answer
 
@@ -165,7 +165,7 @@ class PageServer:
     def _answer(self, page: Page, http: HttpRequest, visitor: Visitor) -> Response:
         request: PageRequest | None = None
         try:
-            request = self._make_visit(http, visitor)
+            request = self._make_request(http, visitor)
             if not self._service.own:
                 self._service.limits.check(request.caller, "read")
             with nullcontext() if page.own_transactions else request.services.read():
@@ -194,10 +194,10 @@ class PageServer:
         return self._show(request, view, page.parts.get(request.get("part"), page.template))
 
     def _answer_shared(self, page: Page, http: HttpRequest, shared: Shared) -> Response:
-        """What many ask for at the same moment: made and packed by one of them for all.
+        """Answer with a part that is rendered and compressed once for all visitors.
 
-        Its tag is of what it says and not of what it was made of: that something was scored on a
-        frozen board must not show in it.
+        The ETag is a hash of the content, not of the cache key: a score on a frozen board must not
+        show in it.
         """
         request = shared.request
 
@@ -228,7 +228,7 @@ class PageServer:
         """
         request: PageRequest | None = None
         try:
-            request = self._make_visit(http, visitor, form)
+            request = self._make_request(http, visitor, form)
             act = self._admit(page, request, http)
             with acting(request.caller):
                 outcome = act(request)
@@ -240,16 +240,19 @@ class PageServer:
             return self._show_again(page, http, replace(request, problem=problem)), None
 
     def _admit(self, page: Page, request: PageRequest, http: HttpRequest) -> Act:
-        """The action that a form names, if it is this site's form and its sender may."""
+        """Return the action that a form names, after the origin, CSRF and rate checks."""
         host = urlsplit(http.headers.get("origin", "")).netloc.lower()
         if not host or host != http.headers.get("host", "").lower():
-            raise NotAllowed("this form was not sent by a page of this server", hint="open it here")
+            raise NotAllowed(
+                "this form was not sent from a page of this server",
+                hint="open the page on this server and send it again",
+            )
         if not page.strangers_may_act:
             request.visitor.require_signed_in()
         if not hmac.compare_digest(
             request.form.get("csrf").encode(), request.visitor.csrf.encode()
         ):
-            raise NotAllowed("this form is of another session", hint="load the page anew")
+            raise NotAllowed("this form belongs to another session", hint="reload the page")
         if not self._service.own:
             # Wrong keys and registrations count on their own.
             self._service.limits.check(
@@ -257,7 +260,7 @@ class PageServer:
             )
         act = page.actions.get(request.form.get("do"))
         if act is None:
-            raise NotFound(f"this page does nothing called {request.form.get('do')[:40]!r}")
+            raise NotFound(f"this page has no action {request.form.get('do')[:40]!r}")
         return act
 
     def _lead_on(self, http: HttpRequest, request: PageRequest, outcome: Outcome) -> Response:
@@ -288,7 +291,7 @@ class PageServer:
             return self._show_problem(http, request, request.problem)
         return self._show(request, view, page.template, request.problem.status)
 
-    def _make_visit(
+    def _make_request(
         self, http: HttpRequest, visitor: Visitor, form: Form | None = None
     ) -> PageRequest:
         http.scope["tally.caller"] = visitor.caller  # for the log
@@ -328,4 +331,4 @@ class PageServer:
 
 
 def _miss(request: PageRequest) -> View:
-    raise NotFound(f"there is no page {request.path[:200]!r}", hint="begin at the first page")
+    raise NotFound(f"there is no page {request.path[:200]!r}", hint="start at the home page")

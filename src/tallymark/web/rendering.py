@@ -1,7 +1,7 @@
-"""Templates, and how they write numbers, moments and lengths.
+"""Jinja environment of the pages, and its filters.
 
-Whatever a template puts into a page is escaped, and cleaned of what would turn the direction of
-writing around: names, answers and traces are written by anybody.
+Every value in a page is escaped and stripped of control and bidirectional characters, because
+names, answers and traces are not trusted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tallymark.web.board_rows import DimensionShare
 
 _COLOURS = ("emerald", "gold", "coral", "purple", "sky", "teal", "indigo", "rose")
-"""Of dimensions, as documents name them; any other is drawn in grey."""
+"""Colours of dimensions; any other is drawn in grey."""
 _STEPS = ((60, 1, "s"), (3600, 60, "min"), (86_400, 3600, "h"), (30 * 86_400, 86_400, "d"))
 
 
@@ -47,7 +47,7 @@ class _Unindent(Extension):
 
 
 class Renderer:
-    """The templates of the pages."""
+    """Renders the templates of the pages."""
 
     def __init__(self, assets: Assets) -> None:
         self._jinja = jinja2.Environment(
@@ -60,17 +60,17 @@ class Renderer:
         )
         self._jinja.filters |= _FILTERS
         self._jinja.globals |= {"asset": assets.find_path, "length": _write_length, "zip": zip}
-        # Ours, and never of anybody else's words.
+        # Our own style sheet, without user text.
         style = Markup(assets.by_name["site.css"].content.decode())  # noqa: S704
         self._jinja.globals["stylesheet"] = lambda: style
 
     def render(self, template: str, **values: Any) -> str:
-        """A page, or a part of one."""
+        """Render a page or a part of one."""
         return self._jinja.get_template(template).render(**values)
 
 
 def _clean(value: Any) -> Any:
-    """What is put into a page, without what would act on it; None is nothing."""
+    """Strip control characters from a value; None is empty."""
     if value is None:
         return ""
     return text.clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
@@ -85,7 +85,7 @@ def _excerpt(value: str, most: int = 20_000) -> str:
 
 
 def format_age(seconds: float) -> str:
-    """How long ago, or ahead, in the largest unit that fits."""
+    """Format a time difference in the largest unit that fits."""
     size = abs(seconds)
     if size < 5:
         return "now"
@@ -97,7 +97,7 @@ def format_age(seconds: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """`2 d 4 h`, `12 min`, `40 s`: the two largest units."""
+    """Format a duration in its two largest units: `2 d 4 h`, `12 min`, `40 s`."""
     left, found = int(seconds), []
     for size, name in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
         count, left = divmod(left, size)
@@ -108,15 +108,15 @@ def format_duration(seconds: float) -> str:
 
 @jinja2.pass_context
 def _show_moment(context: Context, at: float | None) -> Markup | str:
-    """How long ago, with the exact time on hover."""
+    """Format a time as its age, with the exact time on hover."""
     if not at:
         return text.UNKNOWN
     moment = datetime.fromtimestamp(at, UTC)
     exact = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
     age = format_age(context["request"].now - at)
-    # Script writes those again that grow older while the page is open.
+    # Script updates ages while the page is open.
     grows = " data-age" if age else ""
-    # Digits and words of ours: nothing in it could do harm.
+    # Only our own digits and words, so no escaping is needed.
     return Markup(  # noqa: S704
         f'<time datetime="{moment:%Y-%m-%dT%H:%M:%SZ}"{grows} data-tip="{exact}" title="{exact}">'
         f"{age or f'{moment:%Y-%m-%d}'}</time>"
@@ -124,7 +124,7 @@ def _show_moment(context: Context, at: float | None) -> Markup | str:
 
 
 def _sign(shown: str, value: float | None) -> str:
-    """A difference with its sign."""
+    """Format a difference with its sign."""
     if value is None:
         return shown
     if not any(digit in shown for digit in "123456789"):
@@ -133,12 +133,12 @@ def _sign(shown: str, value: float | None) -> str:
 
 
 def _write_result(value: float) -> str:
-    """An attempt's score: whole as it is, else with two decimals."""
+    """Format an attempt's score: whole numbers as they are, others with two decimals."""
     return text.format_digits(value) if float(value).is_integer() else text.format_score(value)
 
 
 def write_sentence(shown: str) -> str:
-    """With a capital and a full stop; messages are written without, to stand in others.
+    """Write a message as a sentence, with a capital and a full stop.
 
     An id, a file or a command at the beginning is no word, and stays as it is typed.
     """
@@ -148,29 +148,29 @@ def write_sentence(shown: str) -> str:
 
 
 def _write_command(command: str) -> Markup:
-    """A command whose options break at no hyphen."""
+    """Mark up a command so that lines do not break inside options."""
     option = Markup('<span class="nowrap">{}</span>')
     words = text.clean(command).split(" ")
     return Markup(" ").join(option.format(each) if each[:1] == "-" else each for each in words)
 
 
 def _write_minus(shown: str) -> str:
-    """A number with the sign of its own instead of a hyphen."""
+    """Replace hyphens by minus signs."""
     return shown.replace("-", text.MINUS)
 
 
 def _write_length(share: float) -> str:
-    """A length in percent, for SVG: the policy allows no style attribute."""
+    """Format a length in percent for SVG; the CSP allows no style attributes."""
     return pct(min(max(share, 0.0), 1.0))
 
 
 def _name_colour(colour: str) -> str:
-    """The class of a dimension's colour; any other than the documents' is grey."""
+    """Return the CSS class of a dimension's colour."""
     return colour.lower() if colour.lower() in _COLOURS else "plain"
 
 
 def _draw_dimensions(parts: Iterable[DimensionShare], kind: str = "bar") -> Markup:
-    """What each dimension gives, side by side. Not a macro: a board has hundreds of them."""
+    """Draw the share of each dimension in a bar. Not a macro: a board has hundreds of them."""
     at, drawn, told = 0.0, [], []
     for each in parts:
         share, again = each.weighted / 1000, " again" if each.again else ""
@@ -185,18 +185,18 @@ def _draw_dimensions(parts: Iterable[DimensionShare], kind: str = "bar") -> Mark
 
 
 def _draw(chart: Chart) -> Markup:
-    """A chart writes its own HTML, and escapes what it is given."""
+    """Draw a chart, which escapes its own values."""
     return Markup(chart.write_html())  # noqa: S704
 
 
 def _draw_alone(chart: Chart) -> Markup:
-    """The drawing without its table, for a row that has the numbers beside it."""
+    """Draw a chart without its table, in a row that shows the numbers."""
     return Markup(chart.svg)  # noqa: S704
 
 
 @cache
 def _quote_path(name: str) -> str:
-    """A name as one part of an address."""
+    """Quote a name as one segment of a path."""
     return quote(name, safe="")
 
 

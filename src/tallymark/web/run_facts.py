@@ -20,16 +20,16 @@ from tallymark.text import clean_line, format_count, format_money, format_score
 from tallymark.web.page_request import PageRequest
 
 _OWN_TAGS = {"folder", "limit", "epochs", "chosen", "door", "prompt", "rescored_from", NOTES_TAG}
-"""What a run keeps to go on with, besides its suite's tags."""
+"""Internal tags of a run."""
 
 
 def find_unrun(record: RunRecord) -> str | None:
-    """How much of a run that ended was never asked, and why."""
+    """Describe the part of a finished run that was not run, and why."""
     return None if record.status in ("queued", "running") else describe_unrun(record)
 
 
 def list_labels(record: RunRecord) -> dict[str, str]:
-    """The tags of a run that its suite or its command gave it."""
+    """List the tags that the suite or the command gave a run."""
     known = {key: value for key, value in record.tags.items() if key not in _OWN_TAGS}
     return {
         key: clean_line(str(value), 40)
@@ -39,7 +39,7 @@ def list_labels(record: RunRecord) -> dict[str, str]:
 
 
 def judge_change(change: float | None, score: float | None) -> str:
-    """`bad` for a loss beyond the tolerance of a comparison, `good` for as large a gain."""
+    """Return `bad` for a loss beyond the tolerance, `good` for such a gain, else `quiet`."""
     before = (score or 0.0) - (change or 0.0)
     if not change or abs(change) <= RegressionRule().allowed_loss(before):
         return "quiet"
@@ -47,18 +47,18 @@ def judge_change(change: float | None, score: float | None) -> str:
 
 
 def judge_suite(history: SuiteHistory) -> str:
-    """The tone of the change of a suite: a loss within the tolerance of comparisons is none."""
+    """Return the tone of a suite's last change."""
     newest = history.newest
     return "quiet" if find_unrun(newest) else judge_change(history.change, newest.score)
 
 
 def draw_history(history: SuiteHistory) -> Chart:
-    """The scores of a suite as a line."""
+    """Draw the scores of a suite as a sparkline."""
     return draw_sparkline(f"Scores of {history.suite}", history.scores, format_score)
 
 
 class NumberOrigins(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the numbers of a run come from, a sentence or two each."""
+    """Explanations of the numbers of a run."""
 
     score: str
     interval: str
@@ -68,7 +68,7 @@ class NumberOrigins(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def explain_numbers(record: RunRecord) -> NumberOrigins:
-    """In words: which field, which results, which formula."""
+    """Explain the fields, results and formula behind the numbers."""
     ran = format_count(record.passed + record.failed, "result")
     errors = (
         f" {format_count(record.errors, 'error')} could not run and count in neither."
@@ -78,17 +78,17 @@ def explain_numbers(record: RunRecord) -> NumberOrigins:
     judges = record.metrics.get("judge_cost")
     return NumberOrigins(
         score=f"The formula {clean_line(record.score_formula, 200)} with the numbers of {ran} that"
-        " ran. Each part of it is taken apart below.",
-        interval="Were the agent asked again, with new cases like these, its score would come to"
-        f" lie in it 95 times of 100. Found from the same {ran}: their luck is drawn 2,000 times,"
-        " and the formula is worked out on each draw.",
+        " ran. Its parts are below.",
+        interval="If the run were repeated with new cases like these, its score would"
+        f" lie in it 95 times of 100. Found from the same {ran}: they are resampled 2,000 times,"
+        " and the formula is computed on each draw.",
         passed=f"Results whose every check passed (status), of {ran} that ran.{errors}",
         cost=f"total_cost: the field cost of {ran} added up, by the price of the model's tokens."
         " Unknown where the price of one of them is."
-        + (" What errors cost is not in it: see their rows." if record.errors else "")
-        + (f" Judges took {format_money(judges)}, which is not in it." if judges else ""),
+        + (" The cost of errors is not included; see their rows." if record.errors else "")
+        + (f" Judges cost {format_money(judges)}, not included." if judges else ""),
         latency="avg_latency: the mean of the field latency, the time of the request itself, of"
-        f" {ran}. Percentiles (p50, p95, p99) lie between two results in proportion.",
+        f" {ran}. Percentiles (p50, p95, p99) are interpolated.",
     )
 
 
@@ -96,7 +96,7 @@ _STATISTICS = {"max": "the largest", "min": "the smallest", "avg": "the mean", "
 _MEANINGS = {
     "success_pct": "results that passed, in percent of those that ran",
     "error_pct": "results that could not run, in percent of all",
-    "judge_cost": "what judges cost, in dollars; in no other cost",
+    "judge_cost": "cost of judges in dollars; not part of other costs",
     "input_tokens": "tokens sent, of all results that ran",
     "output_tokens": "tokens answered, of all results that ran",
     "total_tokens": "tokens sent and answered",
@@ -106,14 +106,14 @@ _MEANINGS = {
         for measure in ("latency", "cost")
     },
     **{
-        f"p{percent}_latency": f"{percent} % of the results that ran took no longer"
+        f"p{percent}_latency": f"{percent} % of the results took no longer"
         for percent in (50, 95, 99)
     },
 }
 
 
 def explain_metric(name: str, metrics: Mapping[str, float | None]) -> str:
-    """What a number of a run is, and of which results."""
+    """Explain a metric of a run."""
     if name in _MEANINGS:
         return _MEANINGS[name]
     for ending, measure in (("_latency", "latency"), ("_cost", "cost")):
@@ -125,24 +125,24 @@ def explain_metric(name: str, metrics: Mapping[str, float | None]) -> str:
 
 
 class CheckFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A check as people read it."""
+    """A check for people to read."""
 
     title: str
     outcome: CaseStatus
     reason: str
     origin: str
-    """Of what kind it is, and by which version of a scorer."""
+    """Kind of check and version of the scorer."""
     depth: int = 0
 
 
 def explain_result(result: CaseResult) -> str:
-    """Why a result is not a pass; empty for a pass."""
+    """Explain why a result did not pass; empty if it did."""
     problems = list_problems(result)
     return clean_line(": ".join(filter(None, problems[0])) if problems else "", 300)
 
 
 def list_checks(checks: tuple[CheckResult, ...], depth: int = 0) -> Iterator[CheckFacts]:
-    """Every check, and below an `or` its alternatives."""
+    """List all checks; alternatives of an `or` are nested."""
     for check in checks:
         title, reason = describe_check(check)
         done = check.error is None
@@ -164,14 +164,14 @@ def find_author(request: PageRequest) -> str | None:
 
 
 def give_score(request: PageRequest, run: str, case: str, epoch: int) -> None:
-    """Score a case as the form says."""
+    """Score a case with the values of the form."""
     request.visitor.require_runs()
     name = request.form.get("name") or VERDICT
     request.tally.scores.give(run, case, name=name, epoch=epoch, **_read_given(request))
 
 
 def change_score(request: PageRequest) -> None:
-    """Replace a score by what the form says."""
+    """Replace a score with the values of the form."""
     request.visitor.require_runs()
     request.tally.scores.change(request.form.get("score"), **_read_given(request))
 

@@ -1,4 +1,4 @@
-"""`make_site`: the pages as routes, for whichever server carries them."""
+"""`make_site`: routes of all pages."""
 
 from __future__ import annotations
 
@@ -96,18 +96,18 @@ PAGES: tuple[Page, ...] = (
     docs.LIST,
     docs.PAGE,
 )
-"""Every page, one file each."""
+"""All pages; each has its own file."""
 
 
 @cache
 def load_pages() -> tuple[Assets, Renderer]:
-    """Read once, and each template compiled once, however many servers a process has."""
+    """Load assets and templates once per process."""
     assets = Assets()
     return assets, Renderer(assets)
 
 
 def make_site(service: Service) -> list[BaseRoute]:
-    """The routes of all pages. They come last: what no route has is answered by a page too."""
+    """Make the routes of all pages; the last one answers unknown addresses."""
     assets, renderer = load_pages()
     server = PageServer(service, renderer)
     routes: list[BaseRoute] = [

@@ -1,4 +1,4 @@
-"""A trace as lines of a waterfall: where each span begins, how long it is, what it took."""
+"""Waterfall and conversation of a trace."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tallymark.traces import Span, Trace
 
 _KINDS = {"generation": "model", "tool": "tool", "retrieval": "retrieval"}
 _LEAST = 0.004
-"""Of the width: so that the shortest is still seen."""
+"""Minimal share of the width, so that short spans are visible."""
 
 
 class SpanLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A span, its place in percent of the whole."""
+    """A span with its place in percent of the trace."""
 
     name: str
     kind: str
@@ -29,14 +29,14 @@ class SpanLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waterfall(msgspec.Struct, frozen=True, kw_only=True):
-    """Spans of a trace, in the order in which they began."""
+    """Spans of a trace in order of their start."""
 
     lines: list[SpanLine]
     seconds: float
 
 
 def lay_out_spans(trace: Trace | None, most: int | None = None) -> Waterfall:
-    """The first lines of a trace, or all; without times, each begins where the trace does."""
+    """Lay out the first or all spans; spans without times begin with the trace."""
     if trace is None or not trace.spans:
         return Waterfall(lines=[], seconds=0.0)
     starts = [span.start_ms for span in trace.spans if span.start_ms is not None]
@@ -63,7 +63,7 @@ def lay_out_spans(trace: Trace | None, most: int | None = None) -> Waterfall:
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that was said, asked or called."""
+    """One turn: a message or a call."""
 
     who: str
     text: str
@@ -74,7 +74,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def list_turns(asked: str, answered: str, trace: Trace | None, most: int = 60) -> list[Turn]:
-    """The conversation: what was asked, what was called on the way, what was answered."""
+    """List the conversation: the question, the calls and the answer."""
     turns = [Turn(who="Asked", text=asked)] if asked else []
     spans = () if trace is None else (span for _, span in trace.walk())
     told = (

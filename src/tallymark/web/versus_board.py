@@ -1,4 +1,4 @@
-"""Red against blue as a page shows it: both sides' standings, and who breached whom."""
+"""Board of red against blue: standings of both sides and the matrix of breaches."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 1_000
 _MOST_SHOWN = 40
-"""Players of a side in the matrix: more would be no picture any more."""
+"""Most players of a side in the matrix."""
 
 
 class VersusCell(msgspec.Struct, frozen=True, kw_only=True):
-    """An attacker against a defender, over all categories or in one."""
+    """Verdicts of an attacker against a defender."""
 
     breached: int
     held: int
@@ -31,7 +31,7 @@ class VersusCell(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def share(self) -> float | None:
-        """Of verdicts that the attacker won."""
+        """Share of verdicts that the attacker won."""
         return self.breached / self.judged if self.judged else None
 
 
@@ -42,26 +42,26 @@ class VersusBoard(msgspec.Struct, frozen=True, kw_only=True):
     blue: list[Standing]
     names: dict[str, str]
     seq: int
-    """The last change that this shows; 0 on a frozen board."""
+    """Sequence number of the last change shown; 0 on a frozen board."""
     categories: list[str]
     category: str
     attackers: list[str]
     defenders: list[str]
     cells: list[list[VersusCell | None]]
-    """A row for each attacker, in it a cell for each defender; None where they never met."""
+    """Rows of attackers with a cell for each defender; None if they never met."""
     left_out: int
 
     @property
     def choices(self) -> list[tuple[str, str]]:
-        """The categories to choose from, and how each is called."""
+        """Categories to choose from, with titles."""
         return [("", "All"), *((each, each) for each in self.categories)]
 
     def name(self, player: str) -> str:
-        """What a player is shown as."""
+        """Return the name of a player."""
         return self.names.get(player, player)
 
     def list_rows(self) -> Iterator[Mapping[str, Any]]:
-        """A row for each player on each side."""
+        """Yield a row for each player of each side."""
         for standing in (*self.red, *self.blue):
             row: dict[str, Any] = msgspec.to_builtins(standing)
             strength = row.pop("strength") or {}

@@ -1,4 +1,4 @@
-"""The what-if bar of a board: the form, the rule that an address asks for, and what it would do."""
+"""Rules to try on a board (what-if): the form, the rule in the URL, and its effect."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ if TYPE_CHECKING:
 
 _SHOWN = 100
 _COST = 2
-"""Of the requests that a visitor has: it is more work than to show a page."""
+"""Rate limit units of a what-if request."""
 _FIELD = "w."
-"""Before the names of dimensions in the form that is sent without script."""
+"""Prefix of weight fields in the form without script."""
 _MOST_RAW = 1000.0
 _STEPS = 1000
-"""Weights are thousandths: totals by few decimals are added quickly and exactly."""
+"""Weights are thousandths, which add up exactly."""
 _FIRST_FORMULAS = {
     "fastest": "-elapsed_ms",
     "fewest_tokens": "-tokens_total",
     "highest_rating": "rating",
 }
-"""What a board is ordered by, as a formula to begin with."""
+"""Initial formula by strategy."""
 
 Mode = Literal["formula", "weights"]
 
 
 class WeightSlider(msgspec.Struct, frozen=True, kw_only=True):
-    """The weight of a dimension: as it is, and as it would be."""
+    """Official and tried weight of a dimension."""
 
     key: str
     label: str
@@ -56,38 +56,38 @@ class WeightSlider(msgspec.Struct, frozen=True, kw_only=True):
     official: float
     weight: float
     raw: float
-    """Where the slider stands, from 0 to 100; the weight is its share of all of them."""
+    """Slider position from 0 to 100; the weight is its share of all sliders."""
 
 
 class RuleForm(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be tried, beginning with the rule as it is."""
+    """The form to try a rule, starting from the official one."""
 
     mode: Mode
     formula: str
     official: str
-    """The rule as it is, as a formula."""
+    """The official rule as a formula."""
     sliders: list[WeightSlider]
     names: list[str]
     plugin: bool
-    """Whether a plugin scores, which must run again for another config."""
+    """True if a plugin scores; it must run again for a new config."""
 
     @property
     def weights(self) -> str:
-        """As an address has them."""
+        """Weights as a query value."""
         return write_weights({each.key: each.raw for each in self.sliders})
 
 
 class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
-    """The board by another rule; where the rule cannot be read, why."""
+    """The board under a tried rule, or the mistakes in the rule."""
 
     mode: Mode
     rule: str
-    """As a part of an address, by which an attempt explains its score."""
+    """Query string with which an attempt explains its score."""
     mistakes: list[Mistake] = []
     needs_job: bool = False
     board: WhatIfBoard | None = None
     around: list[Standing] = []
-    """The places around the visitor's agent, unless it is among the first."""
+    """Places around the visitor's agent, unless among the first."""
 
     @property
     def items(self) -> list[Standing]:
@@ -95,7 +95,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def notes(self) -> list[Mistake]:
-        """What lint says of a formula."""
+        """Lint findings of the formula."""
         return [
             Mistake(
                 message=each["message"],
@@ -114,7 +114,7 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
     def make_rows(
         self, challenge: Challenge, standings: Sequence[Standing], marked: Collection[str]
     ) -> list[BoardRow]:
-        """Make rows by the other rule, beside the values by the one that counts."""
+        """Make rows under the tried rule, with official values."""
         if self.board is None:
             return []
         new = msgspec.structs.replace(challenge, scoring=self.board.scoring)
@@ -132,12 +132,12 @@ class WhatIf(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_weights(raw: Mapping[str, float]) -> str:
-    """`correctness:35,speed:15`."""
+    """Write weights as Write weights as `correctness:35,speed:15`."""
     return ",".join(f"{key}:{value:g}" for key, value in raw.items())
 
 
 def send_on_plain_form(request: PageRequest) -> None:
-    """What was sent without script has a field for each weight: it has a better address."""
+    """Redirect the form without script, which has a field for each weight."""
     sent = {
         key.removeprefix(_FIELD): value for key, value in request.query if key.startswith(_FIELD)
     }
@@ -148,12 +148,12 @@ def send_on_plain_form(request: PageRequest) -> None:
 
 
 def make_form(request: PageRequest, challenge: Challenge) -> RuleForm:
-    """The form as the address fills it in."""
+    """Make the form as filled in by the URL."""
     scoring = challenge.scoring
     dimensions = list_dimensions(challenge) if scoring.plugin is None else []
     raw = {each.key: round(each.weight * 100, 1) for each in dimensions}
     if request.get("weights"):
-        with suppress(InvalidInput):  # what is wrong with them is said where they are tried
+        with suppress(InvalidInput):  # try_rule reports what is wrong with them
             raw = dict.fromkeys(raw, 0.0) | _read_raw(request.get("weights"))
     shares = _share_out(raw)
     usual = "total" if scoring.dimensions else _FIRST_FORMULAS.get(scoring.strategy, "succeeded")
@@ -182,7 +182,7 @@ def make_form(request: PageRequest, challenge: Challenge) -> RuleForm:
 
 
 def try_rule(request: PageRequest, challenge: Challenge, around: str | None) -> WhatIf | None:
-    """Apply the rule in the address to a challenge; None if the address has none."""
+    """Apply the rule in the URL to a challenge; None if there is none."""
     texts = {name: request.get(name) for name in ("formula", "weights", "config")}
     if not any(texts.values()):
         return None
@@ -205,7 +205,7 @@ def try_rule(request: PageRequest, challenge: Challenge, around: str | None) -> 
 
 
 def change_by_address(request: PageRequest, challenge: Definition) -> Definition | None:
-    """The challenge by the formula or the weights of the address; None where it has neither."""
+    """Return the challenge with the formula or weights in the URL; None if it has neither."""
     texts = {name: request.get(name) for name in ("formula", "weights")}
     if not any(texts.values()):
         return None
@@ -213,7 +213,7 @@ def change_by_address(request: PageRequest, challenge: Definition) -> Definition
 
 
 def _write_rule(texts: Mapping[str, str]) -> str:
-    """The one that counts, as an address has it."""
+    """Write the tried rule as a query string."""
     name = next(name for name in ("formula", "config", "weights") if texts[name])
     return urlencode({name: texts[name]})
 
@@ -232,7 +232,7 @@ def _read_rule(challenge: PublicChallenge, texts: Mapping[str, str]) -> WhatIfRu
     used = {key: share for key, share in shares.items() if share > 0.0}
     if challenge.scoring.formula is None and (len(used) >= 2 or len(shares) < known):
         return WhatIfRule(weights=used)
-    # Where each must have one: as little as can be.
+    # Each must have a weight, so use the smallest.
     return WhatIfRule(weights=_share_out({key: max(share, 0.001) for key, share in shares.items()}))
 
 
@@ -251,12 +251,12 @@ def _read_raw(text: str) -> dict[str, float]:
             )
         found[key.strip()] = value
     if not any(found.values()):
-        raise InvalidInput("all weights are 0", hint="give one dimension more")
+        raise InvalidInput("all weights are 0", hint="give one dimension a weight above 0")
     return found
 
 
 def _share_out(raw: Mapping[str, float]) -> dict[str, float]:
-    """Shares in thousandths whose sum is 1: what is left goes to the largest remainders."""
+    """Normalise to shares in thousandths that sum to 1, by largest remainders."""
     total = math.fsum(raw.values())
     if not total:
         return dict.fromkeys(raw, 0.0)
@@ -269,7 +269,7 @@ def _share_out(raw: Mapping[str, float]) -> dict[str, float]:
 
 
 def _find_result(mode: Mode, score: float | None) -> str | None:
-    """By weights a score is won, drawn or lost as on the board; by a formula there is no such."""
+    """Return the result of a score; formulas have none."""
     if mode == "formula" or score is None:
         return None
     return result_of(int(score))

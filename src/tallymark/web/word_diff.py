@@ -1,4 +1,4 @@
-"""Two texts word by word: what only one of them has."""
+"""Word-by-word diff of two texts."""
 
 from __future__ import annotations
 
@@ -10,32 +10,33 @@ from typing import Literal
 import msgspec
 
 _WORDS = re.compile(r"\w+\s*|\s+|[^\w\s]\s*")
-"""With the space behind them: spaces alone would pair with each other most of all."""
+"""Words with the space after them; separate spaces would match each other."""
 _MOST_PAIRS = 60_000
-"""Of equal words, one from each text. Finding differences takes at worst this many steps for each
-piece, half a second in all; usual answers of 2,000 words have fewer."""
+"""Most pairs of equal words, which bounds the time to about half a second; usual answers of 2,000
+words have fewer."""
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """Some words in a row."""
+    """A run of words."""
 
     kind: Literal["same", "gone", "new"]
     text: str
 
 
 class WordDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """Both texts in pieces; what both have stands in both."""
+    """Pieces of both texts."""
 
     first: list[Piece]
     second: list[Piece]
     whole: bool = True
-    """False where they are too long to be compared."""
+    """False if they are too long to compare."""
 
 
 def compare_words(first: str, second: str) -> WordDiff:
-    """What the first has and the second has not, and the other way around."""
+    """Compare two texts word by word."""
     one, two = _WORDS.findall(first), _WORDS.findall(second)
-    if _count_pairs(one, two) > _MOST_PAIRS:
+    counts = Counter(two)
+    if sum(counts[word] * count for word, count in Counter(one).items()) > _MOST_PAIRS:
         return WordDiff(first=[Piece("same", first)], second=[Piece("same", second)], whole=False)
     left: list[Piece] = []
     right: list[Piece] = []
@@ -47,8 +48,3 @@ def compare_words(first: str, second: str) -> WordDiff:
         if after:
             right.append(Piece("same" if kind == "equal" else "new", after))
     return WordDiff(first=left, second=right)
-
-
-def _count_pairs(one: list[str], two: list[str]) -> int:
-    there = Counter(two)
-    return sum(there[word] * count for word, count in Counter(one).items())

@@ -141,7 +141,7 @@ def test_dimensions_of_two_are_means_over_what_they_share(client: TestClient) ->
 
 
 def test_who_shares_nothing_is_not_compared(client: TestClient) -> None:
-    assert "share no board" in client.get("/agents/alice?against=erin").text
+    assert "no shared boards" in client.get("/agents/alice?against=erin").text
     assert client.get("/agents/alice?against=nobody").status_code == 404
     assert client.get("/agents/alice?against=alice").status_code == 422
 

@@ -216,7 +216,7 @@ def answered(tmp_path: Path) -> Iterator[App]:
 def test_what_was_submitted_shows_to_its_agent_and_to_organisers_alone(answered: App) -> None:
     for client in (browse_as(answered, "agent", "bob"), browse(answered)):
         page = client.get("/attempts/a1").text
-        assert "What was submitted" in page
+        assert "Submission" in page
         assert "&lt;script&gt;alert" in page
         assert "<script>alert" not in page
         assert "m-1" in page
@@ -281,9 +281,9 @@ def test_every_state_says_what_it_means(tmp_path: Path) -> None:
         for attempt, words in {
             "a1": ("Expired.", "a loss"),
             "a2": ("Withdrawn", "a loss"),
-            "a3": ("waits for its score", "awaiting."),
-            "a4": ("Something of ours failed", "the sandbox is missing"),
-            "a5": ("Made void", "leaked"),
+            "a3": ("waiting for its score", "awaiting."),
+            "a4": ("The server failed", "the sandbox is missing"),
+            "a5": ("Voided", "leaked"),
             "a6": ("Out of time", "a loss"),
         }.items():
             client = fay if attempt == "a6" else viewer  # it is open, and so hers alone
@@ -329,6 +329,6 @@ def test_that_neither_has_a_score_is_said_of_the_one_above(tmp_path: Path) -> No
         client = browse(app)
         assert "It has a score, and this attempt has none." in client.get("/attempts/a2").text
         last = client.get("/attempts/a3").text
-        assert "Neither has a score, and theirs was earlier." in last
+        assert "Neither has a score; theirs was earlier." in last
         assert "did better" not in last
         assert "Some ahead" not in last

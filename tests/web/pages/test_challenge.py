@@ -20,7 +20,7 @@ from tallymark.web.rendering import Renderer
 def test_a_tie_is_said_and_the_earlier_stands_higher(client: TestClient) -> None:
     page = client.get("/challenges/maze").text
     assert list_tied(page) == ["alice", "bob"]
-    assert "level with bob, and earlier" in page
+    assert "level with bob, but earlier" in page
 
 
 def list_tied(page: str) -> list[str]:
@@ -65,7 +65,7 @@ def test_a_frozen_board_says_so_and_tells_nothing_new_anywhere(tmp_path: Path) -
             assert "999" not in public.get(address).text, address
         live = browse(app).get("/challenges/maze?live=1").text
         assert "999" in live
-        assert "what the public does not see" in live
+        assert "The public does not see this" in live
 
 
 def test_a_part_is_made_once_for_all_who_see_the_same(
@@ -186,14 +186,14 @@ def test_a_tie_with_the_next_page_is_a_tie(client: TestClient) -> None:
 
 
 def test_who_may_see_a_challenge_is_said(client: TestClient) -> None:
-    assert "anybody may read this page" in client.get("/challenges/maze").text
-    assert "those who are signed in" in client.get("/challenges/frugal").text
+    assert "anyone may read this page" in client.get("/challenges/maze").text
+    assert "signed-in users" in client.get("/challenges/frugal").text
 
 
 def test_where_attempts_are_reported_no_entry_is_offered(client: TestClient) -> None:
     view = client.get("/challenges/maze?format=json").json()
     terms = [each["name"] for each in view["rules"]]
-    assert "Taking part" in terms
+    assert "Entry" in terms
     assert not {"Time", "Answer"} & set(terms)
     assert "/challenges/maze/enter" not in client.get("/challenges/maze").text
     assert "tally attempt report maze" in client.get("/challenges/maze/enter").text

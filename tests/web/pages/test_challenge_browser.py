@@ -74,7 +74,7 @@ def test_what_if_is_typed_dragged_shared_and_reset(app: App, page: Page) -> None
         page.wait_for_selector(".board-frame.whatif")
         page.keyboard.press("End")
         page.wait_for_url("**weights=correctness%3A100%2Cspeed%3A40")
-        page.click("text=Write a formula")
+        page.click("text=Formula")
         page.fill("#what-if-formula", "-total")
         page.wait_for_selector("tr[data-key=dave][data-rank='1'] .move.up >> text=3")
         assert "dave would lead" in page.inner_text(".whatif-head")

@@ -69,6 +69,6 @@ def test_runs_that_are_too_large_say_what_to_type_instead(
     monkeypatch.setattr("tallymark.web.pages.compare.MOST_RESULTS", 1)
     answer = client.get("/compare?run=rnone&run=rntwo")
     assert answer.status_code == 422
-    assert "<h1>Too much for a page</h1>" in answer.text
-    assert "The run rnone has too many results to be compared while a page waits." in answer.text
+    assert "<h1>Too large for a page</h1>" in answer.text
+    assert "The run rnone has too many results to compare on a page." in answer.text
     assert "Compare them in a terminal: tally compare rnone rntwo." in answer.text

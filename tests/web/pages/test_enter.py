@@ -50,7 +50,7 @@ def test_entering_again_gives_the_open_attempt_back(beans: App) -> None:
     client = browse_as(beans, "agent", "bob")
     first, again = (send(client, PAGE, "enter").headers["location"] for _ in range(2))
     assert first == again
-    assert "Go on with your open attempt" in client.get(PAGE).text
+    assert "Continue your open attempt" in client.get(PAGE).text
 
 
 def test_an_agent_cannot_enter_as_another(beans: App) -> None:
@@ -62,7 +62,7 @@ def test_an_agent_cannot_enter_as_another(beans: App) -> None:
 @pytest.mark.parametrize("role", ["viewer", "reporter"])
 def test_who_does_not_compete_cannot_enter(beans: App, role: str) -> None:
     client = browse_as(beans, role)
-    assert "does not compete" in client.get(PAGE).text
+    assert "cannot compete" in client.get(PAGE).text
     assert send(client, PAGE, "enter", agent="alice").status_code == 403
     assert list_attempts(beans) == []
 
@@ -131,7 +131,7 @@ def test_a_challenge_that_has_closed_cannot_be_entered(beans: App) -> None:
     client = browse_as(beans, "agent", "bob")
     sent = {"do": "enter", "csrf": find_token(client)}
     beans.store.challenges.close("bean-counter", at=NOW - 1, reason="over")
-    assert "Nobody can enter now" in client.get(PAGE).text
+    assert "Entries are not possible now" in client.get(PAGE).text
     refused = client.post(PAGE, data=sent, headers={"Origin": ADDRESS})
     assert refused.status_code == 409
     assert list_attempts(beans) == []
@@ -142,5 +142,5 @@ def test_red_against_blue_is_told_in_its_own_terms(client: TestClient) -> None:
     assert command == "tally versus submit guard FILE --agent NAME --side red"
     page = client.get("/challenges/guard/enter").text
     assert "red attacks, blue defends" in page
-    for words in ("from entering", "attempt enter", "yours when you enter"):
+    for words in ("from entering", "attempt enter", "yours after you enter"):
         assert words not in page, words

@@ -14,7 +14,7 @@ from tallymark.service.app import App
 
 def test_what_fell_comes_first_and_leads_to_why(client: TestClient) -> None:
     page = client.get("/").text
-    assert page.index("desk</bdi> is lower") < page.index("Latest")
+    assert page.index("desk</bdi> is lower") < page.index("News")
     assert 'href="/runs/rntwo">Why it lost points' in page
 
 
@@ -26,7 +26,7 @@ def test_a_fall_within_the_interval_may_be_chance(client: TestClient) -> None:
 
 def test_who_moved_is_told_with_the_place(client: TestClient) -> None:
     news = client.get("/?format=json").json()["news"]
-    assert any(each["what"] == "moved to place 3 on The maze" for each in news)
+    assert any(each["what"] == "reached place 3 on The maze" for each in news)
 
 
 def test_strangers_see_what_is_public_and_nothing_else(app: App) -> None:
@@ -58,7 +58,7 @@ def test_who_judges_sees_what_is_disputed(app: App) -> None:
     app.store.reviews.give(key, "alice", GivenScore(label="pass"), at=NOW)
     app.store.reviews.give(key, "bob", GivenScore(label="fail"), at=NOW)
     waiting = browse_as(app, "reporter").get("/?format=json").json()["waiting"]
-    assert any("on which judges and people disagree" in each["words"] for each in waiting)
+    assert any("with disputed verdicts" in each["words"] for each in waiting)
     assert browse_as(app, "reporter").get("/review?show=disputed").status_code == 200
     assert "disagree" not in browse_as(app, "viewer").get("/").text
 
@@ -75,7 +75,7 @@ def test_an_empty_store_says_what_to_type_and_strangers_where_to_sign_in(empty_a
 
 def test_what_changes_can_be_asked_for_by_itself(client: TestClient) -> None:
     part = client.get("/?part=news").text
-    assert "Latest" in part
+    assert "News" in part
     assert "<html" not in part
 
 

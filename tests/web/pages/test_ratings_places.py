@@ -45,7 +45,7 @@ def test_equal_results_are_a_tie_and_both_ratings_are_shown(app: App) -> None:
         assert strength["low"] <= strength["value"] <= strength["high"]
     page = browse(app).get("/ratings").text
     assert "Likely place" in page
-    assert "Nothing tells them apart" in page
+    assert "Equal in every respect" in page
 
 
 def play_unevenly(store: Store) -> None:

@@ -48,8 +48,8 @@ def test_the_change_since_the_run_before_leads_to_a_comparison(client: TestClien
 def test_numbers_say_where_they_come_from(client: TestClient) -> None:
     told = client.get("/runs/rntwo?format=json").json()
     assert "case-1 - total_cost * 100 with the numbers of 4 results" in told["origins"]["score"]
-    assert "Judges took $0.0008" in told["origins"]["cost"]
-    assert told["meanings"]["p95_latency"] == "95 % of the results that ran took no longer"
+    assert "Judges cost $0.0008" in told["origins"]["cost"]
+    assert told["meanings"]["p95_latency"] == "95 % of the results took no longer"
     assert told["meanings"]["case-1"] == "the share of this case's results that passed"
     assert told["meanings"]["case-1_cost"] == "the mean cost of the case case-1"
     assert told["meanings"]["tone"].startswith("the mean of this scorer")

@@ -32,7 +32,7 @@ def fought(tmp_path: Path) -> Iterator[App]:
 def test_it_shows_to_its_player_and_to_organisers_alone(fought: App) -> None:
     for client in (browse_as(fought, "agent", "alice"), browse(fought)):
         page = client.get(ALICES)
-        assert "What was submitted" in page.text
+        assert "Submission" in page.text
         assert client.get(f"{ALICES}?file=answer.json").json() == {"text": "alice"}
     for role, agent, code in (
         ("agent", "bob", 404),
@@ -52,7 +52,7 @@ def test_its_verdicts_show_and_a_judges_words_when_all_is_over(fought: App) -> N
     told = alice.get(f"{ALICES}?format=json").json()
     assert {each["opponent"] for each in told["submission"]["verdicts"]} == {"charlie", "dave"}
     assert {each["reason"] for each in told["submission"]["verdicts"]} == {""}
-    assert "told when the challenge has closed" in alice.get(ALICES).text
+    assert "shown when the challenge has closed" in alice.get(ALICES).text
     whole = browse(fought).get(f"{ALICES}?format=json").json()
     assert {each["reason"] for each in whole["submission"]["verdicts"]} == {ODD}
     fought.store.challenges.close("guard", at=NOW - 1, reason="over")

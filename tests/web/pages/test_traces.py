@@ -48,7 +48,7 @@ def test_means_are_those_of_the_scores(client: TestClient) -> None:
 
 def test_a_comparison_leads_with_its_answer(client: TestClient) -> None:
     page = client.get("/traces/compare?first=version:1.0&second=version:1.1").text
-    assert "<h1>No difference can be told</h1>" in page
+    assert "<h1>No significant difference</h1>" in page
     assert '<th scope="row">Duration</th><td class="n">1.50 s<' in squeeze(page)
     assert '<th scope="row">Cost</th>' in page
 

@@ -1,4 +1,4 @@
-"""Account: who you are here, your keys, and signing out."""
+"""Page of the account: identity, keys, and signing out."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tallymark.web.page_request import PageRequest
 
 
 class AccountView(View, frozen=True, kw_only=True):
-    """The visitor as the server knows them."""
+    """The signed-in visitor and their keys."""
 
     role: str
     owner: str | None
     agent: str | None
     tenant: str
     by_key: bool
-    """Whether there is a session that can end; a proxy or one's own machine has none."""
+    """True if there is a session to end; behind a proxy or on one's own machine there is none."""
     keys: list[Key]
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -29,8 +29,8 @@ class AccountView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> AccountView:
-    """For whoever is signed in."""
-    request.visitor.require_known("there is no account without signing in")
+    """Gather the account of a signed-in visitor."""
+    request.visitor.require_known("the account page needs a signed-in visitor")
     caller = request.caller
     keys: list[Key] = []
     if caller.owner is not None:
@@ -47,13 +47,13 @@ def gather(request: PageRequest) -> AccountView:
 
 
 def sign_out(request: PageRequest) -> Outcome:
-    """Ends the session of this browser."""
+    """End the session of this browser."""
     request.service.accounts.sign_out(request.session)
     return Outcome("/", session="")
 
 
 def sign_out_everywhere(request: PageRequest) -> Outcome:
-    """Ends every session of the same owner."""
+    """End every session of the same owner."""
     request.service.accounts.sign_out_everywhere(request.caller)
     return Outcome("/sign-in", session="")
 

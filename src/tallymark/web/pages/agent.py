@@ -27,20 +27,20 @@ _CHANCE = 0.05
 
 
 class AgentView(View, frozen=True, kw_only=True):
-    """A profile."""
+    """An agent's profile."""
 
     agent: Agent
     rating: RatingDetails | None
     rivals: list[Rival]
     head_to_head: HeadToHead | None
-    """Against the agent that the address names."""
+    """Comparison with the agent in the URL."""
     attempts: list[AttemptRecord]
     pager: Pager
     write_step: ClassVar = staticmethod(write_step)
 
     @property
     def chart(self) -> Chart:
-        """The fit with its interval, as it grew, and Elo."""
+        """Fitted rating with its interval and Elo, over matches."""
         path, elo_path = (self.rating.fit_path, self.rating.elo_path) if self.rating else ([], [])
         fitted = [LinePoint(each.match, each.value, (each.low, each.high)) for each in path]
         elo = [LinePoint(place, value) for place, value in enumerate(elo_path)]
@@ -50,12 +50,12 @@ class AgentView(View, frozen=True, kw_only=True):
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """A row for each place, the best first."""
+        """Rows of all places, best first."""
         return sorted(_list_results(self.agent), key=lambda each: (each["rank"], each["title"]))
 
     @property
     def may_be_chance(self) -> bool:
-        """Whether boards leave open which of two agents is better."""
+        """True if the difference between two agents may be chance."""
         p_value = None if self.head_to_head is None else self.head_to_head.p_value
         return p_value is None or p_value > _CHANCE
 
@@ -78,8 +78,8 @@ class AgentView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> AgentView:
-    """Read the agent that the address names."""
-    request.visitor.require_known("agents are shown to those who are signed in")
+    """Gather the agent in the URL."""
+    request.visitor.require_known("agents are visible to signed-in users")
     handle, live, tally = request.params["handle"], not request.public, request.tally
     if not request.services.exists:
         raise NotFound(f"there is no agent {handle[:60]!r}", hint="see the list of agents")

@@ -28,7 +28,7 @@ class AgentsView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> AgentsView:
-    request.visitor.require_known("agents are shown to those who are signed in")
+    request.visitor.require_known("agents are visible to signed-in users")
     text, agents = request.get("q"), request.tally.agents
     pager = request.read_pager(agents.count(text or None))
     return AgentsView(

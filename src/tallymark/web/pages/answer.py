@@ -1,4 +1,4 @@
-"""An open attempt: its data, the time that is left, and the form that takes its answer."""
+"""Page of an open attempt: its data, the time left, and the form for the answer."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class AnswerView(View, frozen=True, kw_only=True):
     archive: str
     longest_trajectory: int
     findings: list[Finding] | None = None
-    """What a look at the answer found; None where nobody asked."""
+    """Findings of a check; None if the answer was not checked."""
     held: bool = False
-    """Whether it was to be submitted, and its sender should read the findings first."""
+    """True if a submission was held back until the findings are read."""
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each file."""
@@ -54,7 +54,7 @@ class AnswerView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> View:
-    """The open attempt that the address names, or one of its files; one that ended is elsewhere."""
+    """Gather the open attempt in the URL or one of its files; redirect if it ended."""
     attempt = _find_own(request).attempt
     open_ = attempt.state == "entered" and request.now < attempt.expires_at
     if not open_:
@@ -67,10 +67,10 @@ def gather(request: PageRequest) -> View:
 
 
 def _find_own(request: PageRequest) -> StoredAttempt:
-    """An attempt that the visitor may answer; of any other no more is said than of none."""
-    request.visitor.require_known("an answer is submitted by who entered")
+    """Return an attempt that the visitor may answer; others look as if they did not exist."""
+    request.visitor.require_known("only the agent that entered can submit an answer")
     if request.caller.role not in COMPETITORS:
-        raise NotAllowed(f"a key of the role {request.caller.role} does not compete")
+        raise NotAllowed(f"a key of the role {request.caller.role} cannot compete")
     return request.tally.attempts.find_own(request.params["attempt"])
 
 
@@ -99,7 +99,7 @@ def _find_most_bytes(request: PageRequest) -> int:
 
 
 def _read_sent(request: PageRequest, submission: Submission) -> Payload:
-    """What the form holds; a file goes before what is typed."""
+    """Read the answer from the form; a file takes precedence over text."""
     form = request.form
     uploaded, typed = form.get_file("answer_file"), form.get_text("answer") or ""
     if uploaded is None and not typed.strip():
@@ -109,9 +109,9 @@ def _read_sent(request: PageRequest, submission: Submission) -> Payload:
     else:
         answer = parse_sent(uploaded, form.get_file_name("answer_file") or "file", submission)
     claimed = form.get("metadata")
-    metadata = parse_json(claimed, "what you say of it") if claimed else {}
+    metadata = parse_json(claimed, "the metadata") if claimed else {}
     if not isinstance(metadata, dict):
-        raise InvalidInput("what you say of it is no JSON object", hint='as in {"tokens": 1200}')
+        raise InvalidInput("the metadata is no JSON object", hint='as in {"tokens": 1200}')
     sent = form.get_file("trajectory_file")
     steps = (form.get_text("trajectory") or "").strip() or None
     if sent is not None:
@@ -120,13 +120,13 @@ def _read_sent(request: PageRequest, submission: Submission) -> Payload:
 
 
 def _look(request: PageRequest) -> tuple[StoredAttempt, Payload, Sequence[Finding]]:
-    """The answer as it was sent, and all that is found in it."""
+    """Read the sent answer and check it."""
     known = _find_own(request)
     attempt = known.attempt
     if attempt.state == "entered" and request.now >= attempt.expires_at:
         raise Conflict(
             f"the time was up at {format_utc_moment(attempt.expires_at)}",
-            hint="what you wrote is still below, to copy; enter again for another attempt",
+            hint="your text is still below; enter again for another attempt",
         )
     challenge = request.services.competition.rulings.find_version(attempt)
     sent = _read_sent(request, challenge.submission)
@@ -134,13 +134,13 @@ def _look(request: PageRequest) -> tuple[StoredAttempt, Payload, Sequence[Findin
 
 
 def check(request: PageRequest) -> Outcome:
-    """Says all that is found in an answer, and keeps nothing of it."""
+    """Show the findings of an answer without storing it."""
     known, _, findings = _look(request)
     return _show_findings(request, known.attempt, findings)
 
 
 def submit(request: PageRequest) -> Outcome:
-    """Takes the answer; one that would lose points by its form is held once, for its sender."""
+    """Submit the answer; hold it once if its form would lose points."""
     known, sent, findings = _look(request)
     attempt = known.attempt
     refused = any(each.severity == "error" for each in findings)
@@ -161,7 +161,7 @@ def _show_findings(
 
 
 def withdraw(request: PageRequest) -> Outcome:
-    """Gives the attempt up, which is a loss."""
+    """Withdraw the attempt, which is a loss."""
     attempt = _find_own(request).attempt
     reason = request.form.get("reason") or None
     request.tally.attempts.withdraw(attempt.id, attempt.agent, reason)

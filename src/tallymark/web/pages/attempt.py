@@ -1,4 +1,4 @@
-"""One attempt: why this score, and why not one higher?"""
+"""Page of an attempt: why it has this score, and what would raise it."""
 
 from __future__ import annotations
 
@@ -42,30 +42,30 @@ if TYPE_CHECKING:
     from tallymark.service.visibility import AttemptView as VisibleAttempt
 
 LEVELS = {
-    "none": "No trajectory was sent.",
-    "claimed": "It was sent along; nothing bears it out.",
-    "consistent": "Times, counts and tokens agree with each other and with our clock.",
+    "none": "No trajectory was submitted.",
+    "claimed": "A trajectory was submitted; nothing confirms it.",
+    "consistent": "Times, counts and tokens are consistent, also with the server's clock.",
     "witnessed": "Its steps reached the server while the attempt ran.",
 }
 FURTHER = {
-    "none": "One that agrees with itself and with our clock would earn efficiency and a bonus.",
-    "claimed": "It earns neither efficiency nor a bonus.",
-    "consistent": "It earns efficiency and a bonus, and could still be made up.",
-    "witnessed": "Nothing of it could be made up afterwards.",
+    "none": "A consistent one would earn efficiency points and a bonus.",
+    "claimed": "It earns no efficiency points and no bonus.",
+    "consistent": "It earns efficiency points and a bonus, but could still be fabricated.",
+    "witnessed": "It cannot have been fabricated afterwards.",
 }
-"""What the level is worth, and what it leaves open."""
+"""Value and limits of each trajectory level."""
 
 
 class AttemptView(View, frozen=True, kw_only=True):
-    """An attempt with all that bears its score out."""
+    """An attempt with the evidence for its score."""
 
     attempt: AttemptDetails
     challenge_title: str
     name: str
-    """Of its agent."""
+    """Name of its agent."""
     frozen: bool
     mine: bool
-    """Whether the visitor may answer it, or could have."""
+    """True if the visitor may answer it, or could have."""
     seconds: float | None
     limit: float
     shown: str
@@ -73,26 +73,26 @@ class AttemptView(View, frozen=True, kw_only=True):
     parts: list[DimensionShare]
     tree: FormulaTree | None
     tried: TriedRule | None
-    """By the rule of the address, as a what-if board sends it along."""
+    """Score under the rule in the URL, from a what-if board."""
     above: Above | None
     sums: list[Sum]
     rating_hidden: bool
     level_says: str
     level_means: str
     told: bool
-    """Whether what was said of the answer is for the visitor."""
+    """Whether the visitor may read comments on the answer."""
     warnings: list[Warned]
     fields: list[tuple[str, float]]
     details: str
     sources: list[Source]
     spans: list[SpanLine]
-    """Of the trajectory, which only its competitor and organisers see."""
+    """Spans of the trajectory, for its competitor and organisers only."""
     span_seconds: float
     submitted: list[DataFile]
-    """The answer as files, for the same."""
+    """Files of the answer, for the same."""
     archive: str
     said: str
-    """What its competitor says of it."""
+    """The competitor's own notes."""
     scorer: str
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -111,7 +111,7 @@ class AttemptView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> View:
-    """The attempt that the address names, or a file that was submitted with it."""
+    """Gather the attempt in the URL, or one of its submitted files."""
     view = request.tally.attempts.view(request.params["attempt"], not request.public)
     wanted = request.get("file")
     if wanted:
@@ -161,13 +161,15 @@ def _describe(request: PageRequest, shown: VisibleAttempt) -> AttemptView:
         span_seconds=falls.seconds,
         submitted=list_files(files, MOST_SUBMITTED),
         archive=ARCHIVE if len(files) > 1 else "",
-        said="" if sent is None else _write_said(sent.metadata),
+        said=""
+        if sent is None or not sent.metadata
+        else json.dumps(sent.metadata, indent=2, ensure_ascii=False),
         scorer=STRATEGIES[challenge.scoring.strategy].name if origin is None else origin.scorer,
     )
 
 
 def _find_seconds(attempt: Attempt) -> float | None:
-    """How long it took: as it was measured, where it was; else from entry to submission."""
+    """Return the measured time, else the time from entry to submission."""
     if attempt.outcome is not None and attempt.outcome.metrics.elapsed_ms is not None:
         return attempt.outcome.metrics.elapsed_ms / 1000
     return None if attempt.submitted_at is None else attempt.submitted_at - attempt.entered_at
@@ -182,7 +184,7 @@ def _write_score(challenge: Challenge, outcome: Outcome | None) -> str:
 
 
 def _list_parts(challenge: Challenge, outcome: Outcome | None) -> list[DimensionShare]:
-    """By the weights that it was scored with, which its breakdown has."""
+    """List dimensions by the weights of its breakdown."""
     if outcome is None or not challenge.scoring.dimensions or outcome.score is None:
         return []
     breakdown: Mapping[str, Any] = outcome.details.get("score_breakdown") or {}
@@ -196,7 +198,7 @@ def _list_parts(challenge: Challenge, outcome: Outcome | None) -> list[Dimension
 
 
 def _find_sent(request: PageRequest, attempt: Attempt) -> KeptSubmission | None:
-    """What was sent with an attempt is for its competitor and for organisers, for good."""
+    """Find the submission; None if there is none yet, or it was scored elsewhere."""
     try:
         return request.tally.attempts.submission(attempt.id)
     except NotFound:  # nothing was as yet, or it was scored elsewhere
@@ -207,12 +209,8 @@ def _lay_out_trajectory(sent: KeptSubmission | None) -> Waterfall:
     text = None if sent is None else sent.trajectory
     try:
         return lay_out_spans(None if text is None else read_trajectory(text))
-    except TallymarkError:  # not to be read: its level says so
+    except TallymarkError:  # unreadable; its level says so
         return lay_out_spans(None)
-
-
-def _write_said(metadata: Mapping[str, Any]) -> str:
-    return json.dumps(metadata, indent=2, ensure_ascii=False) if metadata else ""
 
 
 PAGE = Page("/attempts/{attempt}", "attempt.html", gather, mailed="attempt_mailed.html")

@@ -1,4 +1,4 @@
-"""One case: what happened, which check failed?"""
+"""Page of a case: conversation, checks, scores and reviews."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     from tallymark.service.runs import Runs
 
 _MOST_COUNTED = 3_000
-"""Results of a run that are counted again for what one of them cost the score."""
+"""Most results of a run for which the effect of one case on the score is computed."""
 _MOST_REVIEWS = 1000
 SHOWN_SPANS = 100
-"""Without script; with it, as many as can be seen."""
+"""Spans shown without script."""
 
 
 class ScoreLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """What the score of the run would be without something of this case."""
+    """Points that an aspect of this case cost the run's score."""
 
     what: str
     points: float
 
 
 class ScoreFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A score of a scorer, and where it comes from."""
+    """A score with its origin."""
 
     name: str
     value: float | None
@@ -52,7 +52,7 @@ class ScoreFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaseView(View, frozen=True, kw_only=True):
-    """A case, asked once."""
+    """One result of a case."""
 
     run: RunRecord
     case: CaseResult
@@ -65,14 +65,14 @@ class CaseView(View, frozen=True, kw_only=True):
     before: tuple[str, int] | None
     after: tuple[str, int] | None
     others: list[RunRecord]
-    """Other runs of the suite, to compare with."""
+    """Other runs of the suite, for comparison."""
     reviews: list[Review]
     """Oldest first."""
     edited: Review | None
     author: str | None
     """The author of the visitor's own scores; None if they may not give any."""
     names: list[str]
-    """What people may call a score: as others did, and as its scorers are called."""
+    """Suggested names for scores."""
 
     @property
     def mine(self) -> Review | None:
@@ -86,7 +86,7 @@ class CaseView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> CaseView:
-    """The case that the address names."""
+    """Gather the case in the URL."""
     request.visitor.require_runs()
     runs, name = request.tally.runs, request.params["case"]
     record = runs.brief(request.params["run"])
@@ -122,7 +122,7 @@ def gather(request: PageRequest) -> CaseView:
 
 
 def _read_epoch(request: PageRequest) -> int:
-    """As results count it, from 0; people and addresses count from 1."""
+    """Read the epoch: URLs count from 1, results from 0."""
     return request.read_number("epoch", 1, 1_000_000, least=1) - 1
 
 
@@ -160,7 +160,7 @@ def _list_scores(result: CaseResult) -> list[ScoreFacts]:
 
 
 def _list_losses(runs: Runs, record: RunRecord, result: CaseResult) -> list[ScoreLoss]:
-    """What failing, its cost and its time took from the score: the run counted without each."""
+    """Compute what failing, cost and latency took from the score of the run."""
     if record.passed + record.failed > _MOST_COUNTED or result.status == "error":
         return []
     results = list(scan_results(runs.load(record.id).results))

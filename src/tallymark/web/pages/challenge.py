@@ -1,4 +1,4 @@
-"""One challenge: who leads, what is asked, and how answers are judged."""
+"""Page of a challenge: its board, its terms, and what-if rules."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ _WALL = 10
 _PODIUM = 3
 _A_DAY = 86_400
 _SORTABLE = 1_000
-"""Agents of a board that is read as a whole, to be ordered by something else than the place."""
+"""Largest board that can be sorted by something other than the place."""
 _MOST_SUBMISSIONS = 50
 SORTS = ("place", "agent", "submitted")
 
 
 class PodiumPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the first three, and the reason why it is ahead of the next."""
+    """One of the first three, and why it is ahead of the next."""
 
     row: BoardRow
     why: str
@@ -63,40 +63,40 @@ class ChallengeView(View, frozen=True, kw_only=True, dict=True):
 
     challenge: Challenge
     reported: bool
-    """Whether attempts come by reports alone, so that none is entered."""
+    """True if attempts are only reported, never entered."""
     command: str
-    """By which an attempt is made."""
+    """Command that makes an attempt."""
     changes_at: float | None
-    """When the state changes next, if nobody changes it before."""
+    """Time of the next scheduled change of state."""
     seq: int
-    """The last change that this shows; 0 on a frozen board, where it would tell of later ones."""
+    """Sequence number of the last change shown; 0 on a frozen board, to reveal nothing."""
     live: bool
-    """Whether this is what the public does not see."""
+    """True if this shows what the public does not see."""
     heading: str
     board: Board | None
-    """None in red against blue."""
+    """None for a challenge of red against blue."""
     beside: list[Standing]
-    """The places before and after the page."""
+    """The neighbours of the page."""
     pager: Pager
     text: str
     sort: str
     descending: bool
     around: Board | None
-    """The places around `me`, if they are on another page."""
+    """Places around `me`, if on another page."""
     me: str | None
     marked: list[str]
-    """Agents whose rows are marked."""
+    """Agents with marked rows."""
     dimensions: list[DimensionShare]
     rules: list[Term]
     schema: str
     versus: VersusBoard | None
     submissions: list[SideSubmission]
-    """To its sides: the newest of one's own, or for organisers of all."""
+    """Newest submissions to its sides: the visitor's own, or all for organisers."""
     form: RuleForm | None
-    """The rules that can be tried on this board."""
+    """Rules to try on this board."""
     what_if: WhatIf | None
     history: BoardHistory | None
-    """Only where it is asked for."""
+    """Loaded only for charts."""
 
     @property
     def agents(self) -> int:
@@ -108,32 +108,32 @@ class ChallengeView(View, frozen=True, kw_only=True, dict=True):
 
     @property
     def in_order(self) -> bool:
-        """Whether places follow each other."""
+        """True if rows are in order of place."""
         return not self.text and self.sort == "place"
 
     @property
     def cuts(self) -> bool:
-        """Whether results are won, drawn and lost by the score, so that the board can say where."""
+        """True if the board can show where wins and draws end."""
         return bool(self.challenge.scoring.dimensions) and self.in_order
 
     @cached_property
     def rows(self) -> list[BoardRow]:
-        """The places on this page."""
+        """Rows of this page."""
         return [] if self.board is None else self._make_rows(self.board, self.beside)
 
     @cached_property
     def around_rows(self) -> list[BoardRow]:
-        """The places around `me`."""
+        """Rows around `me`."""
         return [] if self.around is None else self._make_rows(self.around)
 
     @cached_property
     def what_if_rows(self) -> list[BoardRow]:
-        """The first places by another rule."""
+        """First rows under the tried rule."""
         return self._suppose(self.what_if.items) if self.what_if else []
 
     @cached_property
     def what_if_around(self) -> list[BoardRow]:
-        """The places around `me` by another rule, if they are not among the first."""
+        """Rows around `me` under the tried rule, if not among the first."""
         return self._suppose(self.what_if.around) if self.what_if else []
 
     def _suppose(self, standings: Sequence[Standing]) -> list[BoardRow]:
@@ -145,7 +145,7 @@ class ChallengeView(View, frozen=True, kw_only=True, dict=True):
 
     @property
     def podium(self) -> list[PodiumPlace]:
-        """The first three, on the page that begins with them."""
+        """The first three, on the first page."""
         if not self.in_order or self.pager.offset or len(self.rows) < _PODIUM:
             return []
         first = self.rows[: _PODIUM + 1]
@@ -157,7 +157,7 @@ class ChallengeView(View, frozen=True, kw_only=True, dict=True):
 
     @property
     def likely_ends(self) -> tuple[float, float] | None:
-        """The ends of all intervals that rows show; None where none does."""
+        """Lowest and highest end of all intervals shown; None without intervals."""
         rows = (*self.rows, *self.around_rows)
         found: list[LikelyPlace] = [each.likely for each in rows if each.likely is not None]
         if not found:
@@ -166,12 +166,12 @@ class ChallengeView(View, frozen=True, kw_only=True, dict=True):
 
     @property
     def values(self) -> list[float]:
-        """The values of all agents on the board."""
+        """Values of all agents on the board."""
         return [] if self.history is None else self.history.values
 
     @property
     def distribution(self) -> Chart:
-        """How the values of all agents lie."""
+        """Distribution of the best values of all agents."""
         return draw_histogram(
             "Best of every agent",
             [("Agents", self.values)],
@@ -181,7 +181,7 @@ class ChallengeView(View, frozen=True, kw_only=True, dict=True):
 
     @property
     def attempts_chart(self) -> Chart:
-        """Attempts a day; a day without any is a 0."""
+        """Attempts per day; days without attempts are 0."""
         days = {} if self.history is None else self.history.days
         if not days:
             return draw_lines("Attempts a day", [])
@@ -216,7 +216,7 @@ def gather(request: PageRequest) -> ChallengeView:
     what_if = try_rule(request, challenge, me) if solo else None
     pager = request.read_pager(0, _WALL if request.get("tv") else _PLACES)
     asked = _Asked(request, name, pager)
-    # As somebody types, nothing is read that is not shown.
+    # While the visitor types, only what is shown is read.
     hidden = what_if is not None and bool(what_if.items) and bool(request.get("part"))
     board, beside, around = None, list[Standing](), None
     if solo:
@@ -227,13 +227,16 @@ def gather(request: PageRequest) -> ChallengeView:
     here = board is not None and any(each.agent == me for each in board.items)
     charts = solo and request.get("part") == "charts"
     frozen = challenge.frozen is not None
+    changes = (challenge.opens_at, challenge.closes_at, challenge.freezes_at)
     versus = None if solo else make_versus_board(request, challenge)
     return ChallengeView(
         title=challenge.title,
         challenge=challenge,
         reported=is_reported(challenge),
         command=write_command(challenge),
-        changes_at=_find_next_change(challenge, request.now),
+        changes_at=min(
+            (each for each in changes if each is not None and each > request.now), default=None
+        ),
         seq=board.seq if board is not None else versus.seq if versus is not None else 0,
         live=frozen and live,
         heading=STRATEGIES[challenge.scoring.strategy].heading.lower(),
@@ -260,14 +263,14 @@ def gather(request: PageRequest) -> ChallengeView:
 
 
 def _list_submissions(request: PageRequest, name: str) -> list[SideSubmission]:
-    """One's own, or for organisers all; none where a part is made for many."""
+    """List the visitor's own submissions, or all for organisers; none in a shared part."""
     if request.get("part") or request.caller.role not in COMPETITORS:
         return []
     return request.tally.versus.list(name, limit=_MOST_SUBMISSIONS).items
 
 
 def share(request: PageRequest) -> Shared | None:
-    """Parts of the page are the same for all who may see as much, but for who is marked in them."""
+    """Return the parts that all visitors with the same permissions share."""
     if request.get("part") not in PAGE.parts:
         return None
     name, live = request.params["challenge"], not request.public
@@ -277,13 +280,8 @@ def share(request: PageRequest) -> Shared | None:
     return Shared(request=request.forget_who(), made_of=made_of)
 
 
-def _find_next_change(challenge: Challenge, now: float) -> float | None:
-    moments = (challenge.opens_at, challenge.closes_at, challenge.freezes_at)
-    return min((each for each in moments if each is not None and each > now), default=None)
-
-
 class _Asked:
-    """The part of a board that the address asks for."""
+    """The part of a board that the query asks for."""
 
     def __init__(self, request: PageRequest, name: str, pager: Pager) -> None:
         self._visit = request
@@ -306,14 +304,14 @@ class _Asked:
             board = self._get(text=self.text or None, limit=_SORTABLE, details=True)
             if self.sort != "place" and board.agents > _SORTABLE:
                 raise InvalidInput(
-                    f"a board of {board.agents:,} agents is ordered by place alone",
+                    f"a board of {board.agents:,} agents can only be ordered by place",
                     hint="filter it by name with q=, or take it as CSV",
                 )
             found = self._sort(board)
             pager = msgspec.structs.replace(pager, total=len(found))
             board.items = found[pager.offset : pager.offset + pager.limit]
             return board, pager, []
-        # One more at either end tells ties with those on the next page.
+        # One more at either end detects ties across pages.
         before = min(1, pager.offset)
         first = write_cursor(pager.offset - before)
         board = self._get(cursor=first, limit=before + pager.limit + 1, details=True)
@@ -335,11 +333,11 @@ class _Asked:
 
 
 def _explain_lead(row: BoardRow, behind: BoardRow | None) -> str:
-    """By what a row is ahead of the next: the reason stands beside the number."""
+    """Explain the lead of a row over the next."""
     if behind is None or row.value is None or behind.value is None:
         return ""
     if row.value == behind.value:
-        return f"level with {behind.name}, and earlier"
+        return f"level with {behind.name}, but earlier"
     gap = format_tick(round(abs(row.value - behind.value), 2))
     leads = sorted(
         (

@@ -1,4 +1,4 @@
-"""Challenges: what can be entered, and who leads."""
+"""Page of all challenges with their leaders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from tallymark.challenges.tracks import Track
-from tallymark.service.boards import ChallengeTop
 from tallymark.service.challenges import Challenge
 from tallymark.web.board_rows import BoardRow, list_board
 from tallymark.web.page import Page, Pager, View
@@ -24,7 +23,7 @@ class ChallengeLine(msgspec.Struct, frozen=True, kw_only=True):
     challenge: Challenge
     agents: int
     top: list[BoardRow]
-    """The first places."""
+    """First places."""
 
     @property
     def leader(self) -> BoardRow | None:
@@ -82,18 +81,20 @@ def gather(request: PageRequest) -> ChallengesView:
     tracks = list(request.tally.tracks.list())
     return ChallengesView(
         title="Challenges",
-        challenges=[_describe(each) for each in found.items],
+        challenges=[
+            ChallengeLine(
+                challenge=each.challenge,
+                agents=each.agents,
+                top=list_board(each.challenge, each.items, each.names) if each.items else [],
+            )
+            for each in found.items
+        ],
         tracks=tracks,
         titles=list_titles(request, tracks),
         total=found.total,
         state=wanted,
         pager=request.read_pager(found.found),
     )
-
-
-def _describe(found: ChallengeTop) -> ChallengeLine:
-    top = list_board(found.challenge, found.items, found.names) if found.items else []
-    return ChallengeLine(challenge=found.challenge, agents=found.agents, top=top)
 
 
 PAGE = Page("/challenges", "challenges.html", gather)

@@ -1,4 +1,4 @@
-"""Compare two to six runs: is B worse, and in what?"""
+"""Page that compares two to six runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ FEWEST, MOST = 2, 6
 _LETTERS = "ABCDEF"
 _MOST_CHANGES = 300
 _MOST_TEXT = 20_000
-"""Characters of an answer that are compared word by word."""
+"""Characters of an answer compared word by word."""
 Tone = Literal["good", "bad", "", "quiet"]
 _MEASURES = (
     ("score", "Score", True),
@@ -57,7 +57,7 @@ _WORSE = ("broken", "worse", "error_now")
 
 
 class MeasureLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One number of both runs, and how sure the difference is."""
+    """A number of both runs with the interval of its difference."""
 
     key: str
     title: str
@@ -68,14 +68,14 @@ class MeasureLine(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     least: float
     most: float
-    """The ends of the axis, with zero in its middle."""
+    """Ends of the axis, with zero in the middle."""
     p_value: float | None
     tone: Tone
     word: str
 
 
 class ChangeLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A case that is not the same in both."""
+    """A case that differs between two runs."""
 
     case: str
     name: str
@@ -83,7 +83,7 @@ class ChangeLine(msgspec.Struct, frozen=True, kw_only=True):
     before: str
     now: str
     first: str
-    """How often it passed before and now, as `2/3`; empty where each ran once."""
+    """Passes before and now, such as `2/3`; empty if each ran once."""
     second: str
     reason: str
 
@@ -97,7 +97,7 @@ class SideOfCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A run under its letter; all but the first against the first."""
+    """A run under its letter, compared with the first."""
 
     letter: str
     run: RunRecord
@@ -130,19 +130,19 @@ class PromptMatrix(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DifferenceLine(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is not the same of all runs: what was run, not what came of it."""
+    """A setting that differs between runs."""
 
     title: str
     values: list[str]
 
 
 class FlippedLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A case that did not end alike in all of several runs."""
+    """A case with different outcomes in several runs."""
 
     case: str
     name: str
     outcomes: list[str]
-    """Of each run; `none` where it was not run."""
+    """Outcome in each run; `none` if it was not run."""
 
 
 class CompareView(View, frozen=True, kw_only=True):
@@ -152,28 +152,28 @@ class CompareView(View, frozen=True, kw_only=True):
     suite: str
     differences: list[DifferenceLine]
     measures: list[MeasureLine]
-    """Of two runs."""
+    """Only for two runs."""
     verdict: RegressionVerdict | None
     shared: int
     unchanged: int
     formula: str
     warnings: list[str]
     changes: list[ChangeLine]
-    """Of two runs."""
+    """Only for two runs."""
     flipped: list[FlippedLine]
-    """Of three and more."""
+    """Only for three or more runs."""
     counts: dict[str, int]
     kind: str
     chosen: str
     sides: list[SideOfCase]
     diff: WordDiff | None
     points: list[RunRecord]
-    """Runs of the suite, for the chart."""
+    """Runs of the suite for the chart."""
     matrix: PromptMatrix | None
 
     @property
     def chart(self) -> Chart:
-        """Score against cost, with the frontier."""
+        """Score against cost with the Pareto frontier."""
         letters = {line.run.id: line.letter for line in self.runs}
         return draw_score_cost(
             [
@@ -202,7 +202,7 @@ class CompareView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> CompareView:
-    """The runs that the address names."""
+    """Gather the runs in the URL."""
     request.visitor.require_runs()
     tally = request.tally.runs
     records = _read_records(request)
@@ -246,7 +246,7 @@ def gather(request: PageRequest) -> CompareView:
 
 
 def _read_records(request: PageRequest) -> list[RunRecord]:
-    """Two to six runs that are not too large to be compared while somebody waits."""
+    """Read two to six runs, small enough to compare within a request."""
     tally = request.tally.runs
     records = [tally.brief(each) for each in dict.fromkeys(request.get_all("run"))]
     if not FEWEST <= len(records) <= MOST:
@@ -255,13 +255,13 @@ def _read_records(request: PageRequest) -> list[RunRecord]:
     large = [each.id for each in records if each.passed + each.failed > MOST_RESULTS]
     if large:
         typed = f"tally compare {' '.join(each.id for each in records)}"
-        message = f"the run {large[0]} has too many results to be compared while a page waits"
+        message = f"the run {large[0]} has too many results to compare on a page"
         raise NeedsJob(message, hint=f"compare them in a terminal: {typed}")
     return records
 
 
 def _list_differences(records: Sequence[RunRecord]) -> list[DifferenceLine]:
-    """What was run otherwise: model, prompt, suite, formula, epochs, tags."""
+    """List settings that differ: model, prompt, suite, formula, epochs, tags."""
     tags = [list_labels(each) for each in records]
     versions = list(dict.fromkeys(each.definition_hash for each in records))
     said: dict[str, list[str]] = {
@@ -288,7 +288,7 @@ def _list_differences(records: Sequence[RunRecord]) -> list[DifferenceLine]:
 
 
 def _list_flipped(runs: Sequence[Run]) -> list[FlippedLine]:
-    """Cases that did not end alike, those on which most differ first."""
+    """List cases with different outcomes, those in most runs first."""
     found = []
     for case in dict.fromkeys(case for run in runs for case in run.outcomes):
         outcomes = [_name_result(run.outcomes.get(case)) for run in runs]
@@ -329,7 +329,7 @@ def _list_changes(pair: Comparison) -> list[ChangeLine]:
 
 
 def _name_outcome(passes: str) -> str:
-    """From `2/3` to what a cell shows."""
+    """Name the outcome of `2/3` passes."""
     if not passes:
         return "none"
     passed, _, ran = passes.partition("/")
@@ -370,17 +370,17 @@ def _list_measures(pair: Comparison) -> list[MeasureLine]:
 def _judge(
     change: float | None, low: float | None, high: float | None, up: bool, key: str
 ) -> tuple[Tone, str]:
-    """Whether a difference is one, and in words which."""
+    """Judge a difference: tone and word."""
     if change is None:
-        return "quiet", "not known in both"
+        return "quiet", "unknown in one"
     if not change:
         return "quiet", "the same"
     if low is None or high is None:
-        return "quiet", "how sure is not known"
+        return "quiet", "no interval"
     if low <= 0 <= high:
         return "quiet", "may be chance"
     words = {
-        "total_cost": ("cheaper", "dearer"),
+        "total_cost": ("cheaper", "more expensive"),
         "avg_latency": ("faster", "slower"),
     }.get(key, ("better", "worse"))
     good = (change > 0) == up
@@ -388,7 +388,7 @@ def _judge(
 
 
 def _write_heading(pair: Comparison | None, compared: Sequence[Comparison]) -> str:
-    """The answer, where there is one."""
+    """Write the heading: the verdict, if there is one."""
     if pair is None:
         known = [each for each in compared if each.second.score is not None]
         best = max(known, key=lambda each: each.second.score or 0.0, default=None)
@@ -434,7 +434,7 @@ def _list_runs(runs: Sequence[Run], compared: Sequence[Comparison]) -> list[RunL
 
 
 def _list_sides(runs: Sequence[Run], case: str) -> list[SideOfCase]:
-    """A case in each run; of several epochs, the first that went wrong."""
+    """Find a case in each run; of several epochs, the first that did not pass."""
     found = []
     for letter, run in zip(_LETTERS, runs, strict=False):
         view = run.read_cases([case]).get(case)
@@ -454,7 +454,7 @@ def _diff(sides: Sequence[SideOfCase]) -> WordDiff | None:
 
 
 def _make_matrix(tally: Runs, suite: str) -> PromptMatrix | None:
-    """The newest run of each pair of a prompt and a model; None where no suite has prompts."""
+    """Make a matrix of the newest runs by prompt and model; None without prompts."""
     newest: dict[tuple[str, str], Any] = {}
     for record in tally.newest(500, suite):
         prompt = record.tags.get("prompt")
@@ -487,7 +487,7 @@ def _make_matrix(tally: Runs, suite: str) -> PromptMatrix | None:
 
 
 def _make_report(request: PageRequest) -> File:
-    """The runs as one file that opens without a server."""
+    """Make a self-contained report of the runs."""
     request.visitor.require_runs()
     records = _read_records(request)
     runs, compared = request.tally.runs.load_compared(

@@ -1,4 +1,4 @@
-"""The documentation: what there is, and each page of it. Anybody may read it."""
+"""Pages of the documentation, readable by anyone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _HEADERS = {
 
 
 class DocsFront(View, frozen=True, kw_only=True):
-    """What there is."""
+    """Table of contents."""
 
     introduction: Markup
     groups: list[Group]
@@ -44,7 +44,7 @@ class DocsFront(View, frozen=True, kw_only=True):
 
 
 class DocsView(View, frozen=True, kw_only=True):
-    """One page."""
+    """One page of the documentation."""
 
     page: str
     group: str
@@ -61,7 +61,7 @@ class DocsView(View, frozen=True, kw_only=True):
 
 
 class DecisionsView(View, frozen=True, kw_only=True):
-    """Every decision, newest first."""
+    """All decisions, newest first."""
 
     page: str
     group: str
@@ -69,12 +69,11 @@ class DecisionsView(View, frozen=True, kw_only=True):
     decisions: list[Entry]
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
-        """A row for each."""
+        """Yield a row for each decision."""
         return map(msgspec.structs.asdict, self.decisions)
 
 
 def gather_front(_visit: PageRequest) -> DocsFront:
-    """The same for everybody."""
     tree = load_docs()
     return DocsFront(
         title="Documentation",
@@ -84,7 +83,6 @@ def gather_front(_visit: PageRequest) -> DocsFront:
 
 
 def gather_decisions(_visit: PageRequest) -> DecisionsView:
-    """The same for everybody."""
     tree = load_docs()
     return DecisionsView(
         title="Decisions",
@@ -96,7 +94,7 @@ def gather_decisions(_visit: PageRequest) -> DecisionsView:
 
 
 def gather(request: PageRequest) -> DocsView:
-    """A page by its name."""
+    """Gather a page by its name."""
     name = request.params["page"]
     if name.endswith("/"):
         raise Moved(f"/docs/{name.strip('/')}".rstrip("/"))
@@ -123,7 +121,7 @@ def _find_group(groups: Iterable[Group], name: str) -> str:
 
 
 class DocsSearchView(View, frozen=True, kw_only=True):
-    """The sections that have what is typed."""
+    """Sections that match a search."""
 
     text: str
     hits: list[Hit]
@@ -145,7 +143,6 @@ class DocsSearchView(View, frozen=True, kw_only=True):
 
 
 def gather_search(request: PageRequest) -> DocsSearchView:
-    """The same for everybody."""
     text = request.get("q").strip()[:_MOST_CHARACTERS]
     return DocsSearchView(
         title=f"Documentation: {text}" if text else "Search the documentation",
@@ -156,7 +153,7 @@ def gather_search(request: PageRequest) -> DocsSearchView:
 
 
 async def serve_docs_file(service: Service, request: Request) -> Response:
-    """A picture, or a page's text; anything else of the disk does not exist."""
+    """Serve a picture, or a page as Markdown; no other file."""
     share = group_address(request.client.host if request.client else None)
     name, path = request.path_params["name"], request.url.path
     return await service.threads.run(share, _read_file, name, path)

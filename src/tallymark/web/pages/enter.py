@@ -1,4 +1,4 @@
-"""Entering a challenge: what is asked and how it is judged, before the clock starts."""
+"""Page to enter a challenge: its terms before the clock starts."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ class OwnAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EnterView(View, frozen=True, kw_only=True):
-    """A challenge to a competitor who has not entered."""
+    """A challenge for a competitor who has not entered."""
 
     challenge: Challenge
     command: str
     """By which an attempt is made."""
     terms: ChallengeTerms
     sample: list[DataFile]
-    """Data as an attempt's are, made from a number that is no attempt's."""
+    """Sample data, generated from a seed that no attempt uses."""
     sample_problem: str
     agent: str | None
-    """For whom the form enters; None where the visitor names one."""
+    """Agent that enters; None if the visitor names one."""
     obstacle: str
-    """Why nobody can enter here; empty where they can."""
+    """Reason why the visitor cannot enter; empty if they can."""
     attempts: list[OwnAttempt]
 
     @property
     def open_attempt(self) -> OwnAttempt | None:
-        """The one that entering again would give back."""
+        """The open attempt, which entering again returns."""
         return next((each for each in self.attempts if each.open), None)
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -66,7 +66,7 @@ class EnterView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> EnterView:
-    """The challenge that the address names."""
+    """Gather the challenge in the URL."""
     challenge = request.tally.challenges.get(request.params["challenge"])
     name = challenge.name
     obstacle = _find_obstacle(request, challenge)
@@ -90,17 +90,19 @@ def gather(request: PageRequest) -> EnterView:
 
 def _find_obstacle(request: PageRequest, challenge: Challenge) -> str:
     if challenge.kind == "versus":
-        return "It is played red against blue: submit to a side, by the command or the API."
+        return "It is red against blue: submit to a side by the command or the API."
     if is_reported(challenge):
-        return "Its attempts are reported by a trusted system; none is entered by hand."
+        return "Its attempts are reported by a trusted system; they cannot be entered by hand."
     signed_in = request.visitor.is_known and not request.visitor.is_guest
     if signed_in and request.caller.role not in COMPETITORS:
-        return f"A key of the role {request.caller.role} does not compete. Sign in with an agent's."
+        return (
+            f"A key of the role {request.caller.role} cannot compete. Sign in with an agent's key."
+        )
     return ""
 
 
 def _make_sample(request: PageRequest, challenge: Challenge) -> tuple[list[DataFile], str]:
-    """For who could enter: making it takes a sandbox."""
+    """Generate a sample for visitors who could enter; it takes a sandbox."""
     if not challenge.generated or request.caller.role not in COMPETITORS:
         return [], ""
     try:
@@ -123,7 +125,7 @@ def _describe(attempt: AttemptRecord, now: float) -> OwnAttempt:
 
 
 def enter(request: PageRequest) -> Outcome:
-    """Starts the clock, and leads to where the answer goes."""
+    """Enter, which starts the clock, and redirect to the form for the answer."""
     name = request.tally.challenges.get(request.params["challenge"]).name
     memoryless = request.form.get("memoryless") == "yes"
     entry = request.tally.attempts.enter(name, request.form.get("agent") or None, memoryless)

@@ -1,4 +1,4 @@
-"""The formula bench: what a formula says of a run or a board, and how either would be ordered."""
+"""Page of the formula bench: a formula applied to a run or a board."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _MOST_PLACES = 50
 _START = "success_pct"
 
 _COLUMNS = ("rank", "agent", "score", "value", "attempt", "before", "moved")
-"""Of a board by another rule, as CSV."""
+"""CSV columns of a board under a tried formula."""
 
 
 class OrderLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A run by this formula, and by its own."""
+    """A run ranked by this formula and by its own."""
 
     run: RunRecord
     place: int
@@ -41,19 +41,19 @@ class OrderLine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def moved(self) -> int:
-        """Places up, or down where it is negative."""
+        """Places gained; negative if lost."""
         return self.was - self.place
 
 
 class BenchChallenge(msgspec.Struct, frozen=True, kw_only=True):
-    """A challenge whose board can be tried."""
+    """A challenge whose board a formula can reorder."""
 
     name: str
     title: str
 
 
 class FormulaView(View, frozen=True, kw_only=True):
-    """A formula, and all that can be said of it."""
+    """A formula with its analysis and its effect."""
 
     formula: str
     mistakes: list[Mistake]
@@ -64,14 +64,14 @@ class FormulaView(View, frozen=True, kw_only=True):
     tree: FormulaTree | None
     run: RunRecord | None
     runs: list[RunRecord]
-    """To choose from."""
+    """Choices."""
     order: list[OrderLine]
-    """Of runs."""
+    """Runs reordered by this formula."""
     challenges: list[BenchChallenge]
-    """To choose from, instead of a run."""
+    """Challenges to choose instead of a run."""
     challenge: BenchChallenge | None
     board: WhatIfBoard | None
-    """As it would be by this formula."""
+    """The board under this formula."""
     names: dict[str, float | None]
     functions: list[str]
 
@@ -94,7 +94,7 @@ class FormulaView(View, frozen=True, kw_only=True):
 
 
 class _Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What a formula is tried on: a run, a board, or nothing but its names."""
+    """The subject of a formula: a run, a board, or only names."""
 
     names: Names
     text: str
@@ -104,7 +104,7 @@ class _Subject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> FormulaView:
-    """The formula of the address, with the numbers of a run or for a board."""
+    """Gather the formula in the URL, applied to a run or a board."""
     may = request.visitor.may_read_runs
     records = [*request.tally.runs.newest(_MOST_RUNS, None, request.get("formula"))] if may else []
     boards = [each for each in request.tally.challenges.list() if each.kind != "versus"]
@@ -157,7 +157,7 @@ def _describe_challenge(challenge: Challenge) -> BenchChallenge:
 
 
 def _choose_subject(request: PageRequest, records: list[RunRecord]) -> _Subject:
-    """A board where one is named, else a run; `on` is what the one field of the page sends."""
+    """Choose the board in the URL, else a run; `on` is the page's select field."""
     kind, _, name = request.get("on").partition(":")
     board = name if kind == "board" else request.get("challenge") if kind != "run" else ""
     text = request.get("formula")
@@ -188,7 +188,7 @@ def _ask_board(request: PageRequest, challenge: Challenge, text: str) -> WhatIfB
 def _explain_first(
     request: PageRequest, challenge: Challenge, board: WhatIfBoard, formula: Formula
 ) -> FormulaTree | None:
-    """The formula with the numbers of whoever would be first."""
+    """Expand the formula with the values of the agent that would be first."""
     if not board.items:
         return None
     try:
@@ -210,7 +210,7 @@ def _choose_run(request: PageRequest, wanted: str, records: list[RunRecord]) -> 
 
 
 def _order_runs(request: PageRequest, text: str, chosen: RunRecord) -> list[OrderLine]:
-    """The runs of the same suite by this formula; what has no value comes last."""
+    """Order the runs of the suite by this formula; runs without a value come last."""
     records = [*request.tally.runs.newest(_MOST_RUNS, chosen.suite, text)]
     if chosen.id not in {each.id for each in records}:
         records = [chosen, *records]
@@ -224,7 +224,7 @@ def _order_runs(request: PageRequest, text: str, chosen: RunRecord) -> list[Orde
             continue
         missing = [name for name in formula.names if name not in metrics]
         if missing:
-            found.append((record, None, f"it has no {missing[0]}"))
+            found.append((record, None, f"it lacks {missing[0]}"))
             continue
         found.append((record, formula.evaluate(metrics), formula.reason(metrics)))
     before = sorted(records, key=lambda each: (each.score is None, -(each.score or 0.0)))

@@ -1,6 +1,6 @@
-"""Home: what changed since I looked? In an empty store: what is this, what do I type?
+"""Home page: news, suites and boards; in an empty store, the first commands.
 
-Whoever competes sees first what they are at, and an organiser what waits for somebody.
+Competitors see their open attempts first, organisers what needs them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TRACKS = 4
 _PLACES = 5
 _MINE = 5
 _REVIEWS = 200
-"""The newest, of which those count that are disputed."""
+"""Number of newest cases among which disputed ones are counted."""
 
 
 class News(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,11 +70,11 @@ class Alert(msgspec.Struct, frozen=True, kw_only=True):
     fell: float
     score: float
     may_be_chance: bool
-    """The score before lies within the interval of the one now."""
+    """The previous score lies within the current interval."""
 
 
 class OpenAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """What a competitor is at."""
+    """An open attempt of the visitor."""
 
     id: str
     title: str
@@ -82,17 +82,17 @@ class OpenAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that somebody has to look at."""
+    """Something that needs attention."""
 
     words: str
     link: str
 
 
 class HomeView(View, frozen=True, kw_only=True):
-    """What is new, suites and boards; or how to begin."""
+    """News, suites and boards, or how to begin."""
 
     empty: bool
-    """Nothing is kept yet; who is not signed in cannot know that."""
+    """True if the store is empty."""
     alerts: list[Alert]
     open: list[OpenAttempt]
     mine: list[News]
@@ -110,7 +110,7 @@ class HomeView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> HomeView:
-    """What the visitor may see of what is new."""
+    """Gather the news that the visitor may see."""
     visitor = request.visitor
     there = request.services.exists
     may = there and visitor.may_read_runs
@@ -169,21 +169,21 @@ def _list_runs(request: PageRequest) -> Iterable[News]:
 
 
 def _list_attempts(request: PageRequest) -> Iterable[News]:
-    """Those that put their agent where it stands say so: these are the boards that moved."""
+    """List the newest attempts; those that set their agent's current place say so."""
     boards = request.tally.boards
     attempts = request.tally.attempts.list_newest(boards.name_active(), _NEWS, not request.public)
     known = _find_challenges(request, attempts)
     ranks = boards.find_ranks(attempts, live=not request.public)
     for attempt in attempts:
         rank = ranks.get(attempt.id)
-        did = None if rank is None else f"moved to place {rank:,} on"
+        did = None if rank is None else f"reached place {rank:,} on"
         yield _describe_attempt(attempt, known[attempt.challenge], did)
 
 
 def _find_challenges(
     request: PageRequest, attempts: Iterable[AttemptRecord]
 ) -> dict[str, Challenge]:
-    """The challenges of attempts that the visitor may know of, by name."""
+    """Find the visible challenges of attempts, by name."""
     found = {}
     for name in {each.challenge for each in attempts}:
         with suppress(NotFound):
@@ -192,7 +192,7 @@ def _find_challenges(
 
 
 def _describe_attempt(attempt: AttemptRecord, challenge: Challenge, did: str | None = None) -> News:
-    words = {"entered": "entered", "withdrawn": "gave up on", "expired": "ran out of time on"}
+    words = {"entered": "entered", "withdrawn": "withdrew from", "expired": "ran out of time on"}
     score = attempt.score
     strategy = STRATEGIES[challenge.scoring.strategy]
     number: str = "no score" if attempt.state == "failed" else attempt.state
@@ -230,23 +230,23 @@ def _list_mine(request: PageRequest) -> list[News]:
 
 
 def _list_waiting(request: PageRequest) -> Iterable[Waiting]:
-    """What waits for an organiser."""
+    """List what needs an organiser."""
     if not request.visitor.may_organise:
         return
     challenges = request.tally.challenges
     if count := sum(each.count for each in challenges.waiting(limit=1).counts):
         yield Waiting(words=f"{format_count(count, 'attempt')} not scored yet", link="/organiser")
     if paused := len(list(challenges.pauses())):
-        words = f"{format_count(paused, 'agent')} paused: their input stops a plugin"
+        words = f"{format_count(paused, 'agent')} paused: their input makes a plugin fail"
         yield Waiting(words=words, link="/organiser")
 
 
 def _list_reviews(request: PageRequest) -> Iterable[Waiting]:
-    """What those who judge cases have to settle among themselves."""
+    """List disputed cases, for reviewers."""
     if request.caller.role not in REPORTERS:
         return
     if disputed := request.tally.scores.queue("disputed", newest=_REVIEWS).counts.disputed:
-        words = f"{format_count(disputed, 'case')} on which judges and people disagree"
+        words = f"{format_count(disputed, 'case')} with disputed verdicts"
         yield Waiting(words=words, link="/review?show=disputed")
 
 

@@ -1,4 +1,4 @@
-"""The keyboard map, and how to switch single keys off."""
+"""Page of the keyboard shortcuts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tallymark.web.page import Page, View
 from tallymark.web.page_request import PageRequest
 
 KEYS = {
-    "?": "this map",
-    "/": "find, or filter the list",
+    "?": "these shortcuts",
+    "/": "search, or filter the list",
     "g h": "home",
     "g r": "runs",
     "g c": "challenges",
@@ -22,20 +22,20 @@ KEYS = {
     "j": "next row, case or page",
     "k": "previous row, case or page",
     "Enter": "open the row",
-    "x": "choose the row",
-    "c": "compare what is chosen",
-    "p": "pass: what you say of a case",
-    "f": "fail: what you say of a case",
-    "m": "say why",
+    "x": "select the row",
+    "c": "compare the selected runs",
+    "p": "mark a case as passed",
+    "f": "mark a case as failed",
+    "m": "write a comment",
     "w": "what if: try another rule on a board",
-    "y": "copy a link to what is shown, or to the row that you are at",
+    "y": "copy a link to the page or the current row",
     "t": "light or dark",
-    "Esc": "leave a field, close a tip, end what-if",
+    "Esc": "leave a field, close a tooltip, end what-if",
 }
 
 
 class KeysView(View, frozen=True, kw_only=True):
-    """Every key."""
+    """All shortcuts."""
 
     keys: dict[str, str]
 
@@ -45,7 +45,7 @@ class KeysView(View, frozen=True, kw_only=True):
 
 
 def gather(_visit: PageRequest) -> KeysView:
-    """The same for everybody."""
+    """Gather the same content for all visitors."""
     return KeysView(title="Keyboard", keys=KEYS)
 
 

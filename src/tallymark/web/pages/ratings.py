@@ -42,7 +42,7 @@ class RatingsView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> RatingsView:
-    """Read the part of the table that the address asks for."""
+    """Gather the part of the table that the query asks for."""
     sort = next(each for each in _SORTS if each == request.choose("sort", _SORTS))
     ratings, live = request.tally.ratings, not request.public
     asked = request.read_pager(0)

@@ -1,4 +1,4 @@
-"""The review queue: disputed cases, then judged cases that nobody has reviewed."""
+"""Page of the review queue: disputed cases, then judged cases without a review."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ class ReviewView(View, frozen=True, kw_only=True):
 
     @property
     def verdict(self) -> Review | None:
-        """The visitor's own."""
+        """The visitor's own verdict."""
         said = [] if self.chosen is None else self.chosen.reviews
         own = (each for each in said if each.author == self.author and each.name == VERDICT)
         return next(own, None)
 
     @property
     def empty(self) -> bool:
-        """Whether nothing has been judged or scored at all."""
+        """True if nothing has been judged or scored yet."""
         return not self.queue.agreement and not self.queue.counts.unseen
 
     def write_at(self, case: ReviewCase) -> str:
@@ -73,14 +73,19 @@ class ReviewView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> ReviewView:
-    """Read the queue that the address asks for, and the chosen case."""
+    """Gather the queue that the query asks for, and the chosen case."""
     request.visitor.require_runs()
     scores = request.tally.scores
     show: Any = request.choose("show", _CHOICES)
     name = request.get("name") or VERDICT
     run = request.tally.runs.brief(request.get("run")) if request.get("run") else None
     queue = scores.queue(show, None if run is None else run.id, name, limit=SHOWN)
-    at = request.form.get("at") or request.get("at") or _find_first(queue.items)
+    waiting = [each for each in queue.items if each.mine is None]
+    at = (
+        request.form.get("at")
+        or request.get("at")
+        or next((write_at(each) for each in (*waiting, *queue.items)), None)
+    )
     chosen = None if at is None else scores.case(*_read_at(at))
     return ReviewView(
         title=_write_heading(show, queue),
@@ -108,14 +113,8 @@ def _read_at(text: str) -> tuple[str, str, int]:
     epoch, _, case = rest.partition(":")
     known = epoch.isascii() and epoch.isdigit() and len(epoch) < 10
     if not (run and case and known):
-        raise NotFound(f"{text[:80]!r} names no case", hint="open the queue without it")
+        raise NotFound(f"{text[:80]!r} is not a case", hint="open the queue without it")
     return run, case, int(epoch)
-
-
-def _find_first(queue: Sequence[ReviewCase]) -> str | None:
-    """The first case that waits for the visitor, or the first at all."""
-    waiting = [each for each in queue if each.mine is None]
-    return next(map(write_at, [*waiting, *queue]), None)
 
 
 def _step(queue: Sequence[ReviewCase], at: str | None, by: int) -> str | None:
@@ -129,14 +128,14 @@ def _step(queue: Sequence[ReviewCase], at: str | None, by: int) -> str | None:
 
 def _write_heading(show: str, queue: ReviewQueue) -> str:
     if not queue.items:
-        return "Nothing waits for a review"
+        return "Nothing to review"
     if show == "mine":
         return f"You reviewed {format_count(queue.counts.mine, 'case')}"
     disputed = queue.counts.disputed if show != "unseen" else 0
     unseen = queue.counts.unseen if show != "disputed" else 0
     parts = [f"{disputed:,} disputed"] if disputed else []
     more = " or more" if queue.more else ""
-    parts += [f"{unseen:,}{more} that nobody has seen"] if unseen else []
+    parts += [f"{unseen:,}{more} without a review"] if unseen else []
     return f"To review: {', '.join(parts)}"
 
 

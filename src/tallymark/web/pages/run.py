@@ -1,4 +1,4 @@
-"""One run: why did it lose points?"""
+"""Page of a run: its score, where points were lost, and its cases."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from tallymark.service.runs import Runs
 
 _ORDER: tuple[CaseStatus, ...] = ("failed", "error", "passed")
-"""What went wrong stands first."""
+"""Failures come first."""
 MOST_RESULTS = 30_000
-"""Of a run that is counted whole while somebody waits."""
+"""Most results of a run that is loaded whole within a request."""
 _GOING_ON = ("queued", "running", "interrupted")
 _MOST_METRICS = 600
-"""Three for each named case: with more, a page would be nothing else."""
+"""Most metrics shown; each named case has three."""
 
 
 class RunBefore(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class RunBefore(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     change: float
     tone: str
-    """As `judge_change` gives it."""
+    """Tone from `judge_change`."""
 
 
 class RunView(View, frozen=True, kw_only=True):
@@ -58,10 +58,10 @@ class RunView(View, frozen=True, kw_only=True):
     """The other runs of the same command."""
     metrics: dict[str, float | None]
     meanings: dict[str, str]
-    """Of each metric, where it comes from."""
+    """Explanation of each metric."""
     origins: NumberOrigins
     judged: bool
-    """Whether models judged some of it, so that there is something to review."""
+    """True if judges scored some of it, so there is something to review."""
     cases: list[CaseResult]
     pager: Pager
     status: str
@@ -79,7 +79,7 @@ class RunView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> RunView:
-    """The run that the address names, by id or by a beginning of it."""
+    """Gather the run in the URL, by id or a prefix of it."""
     request.visitor.require_runs()
     runs, wanted = request.tally.runs, request.params["run"]
     run = runs.get(wanted)
@@ -96,7 +96,9 @@ def gather(request: PageRequest) -> RunView:
         run=run,
         tree=explain_run(run),
         before=_find_before(runs, run),
-        group=_list_group(runs, run),
+        group=[]
+        if run.group is None
+        else [each for each in runs.list(group=run.group, limit=20).items if each.id != run.id],
         metrics=metrics,
         meanings={name: explain_metric(name, metrics) for name in metrics},
         origins=explain_numbers(run),
@@ -111,7 +113,7 @@ def gather(request: PageRequest) -> RunView:
 
 
 def explain_run(record: RunRecord, formula: str | None = None) -> FormulaTree | None:
-    """The formula with the numbers that are kept of a run; None where they do not fit it."""
+    """Expand the formula with a run's stored metrics; None if they do not fit."""
     text = formula or record.score_formula
     metrics = pick_metrics(record.metrics, text)
     names = name_values(metrics)
@@ -125,7 +127,7 @@ def explain_run(record: RunRecord, formula: str | None = None) -> FormulaTree | 
 
 
 def pick_metrics(metrics: Mapping[str, float | None], formula: str) -> dict[str, float | None]:
-    """The numbers of a run; of one with very many named cases, those that a formula may mean."""
+    """Return the metrics of a run; with very many cases, only those a formula may use."""
     if len(metrics) <= _MOST_METRICS:
         return dict(metrics)
     return {
@@ -134,7 +136,7 @@ def pick_metrics(metrics: Mapping[str, float | None], formula: str) -> dict[str,
 
 
 def name_values(metrics: Mapping[str, float | None]) -> Names:
-    """The names of a run's numbers; those of evals are known to lie between 0 and 1."""
+    """Return the names of a run's metrics; evals range from 0 to 1."""
     evals = [
         name
         for name in metrics
@@ -156,7 +158,7 @@ def _count(runs: Runs, run: RunRecord, status: str, text: str) -> int:
 def _read_cases(
     runs: Runs, run: RunRecord, pager: Pager, status: str, text: str
 ) -> Sequence[CaseResult]:
-    """A page of the cases; of all of them, first those that went wrong."""
+    """Read a page of cases, failures first."""
     if text or status or run.status in _GOING_ON:
         wanted = cast("CaseStatus | None", status or None)
         return runs.page_cases(run.id, wanted, text or None, pager.limit, pager.offset)
@@ -183,14 +185,8 @@ def _find_before(runs: Runs, run: RunRecord) -> RunBefore | None:
     return RunBefore(id=other.id, change=change, tone=judge_change(change, run.score))
 
 
-def _list_group(runs: Runs, run: RunRecord) -> list[RunRecord]:
-    if run.group is None:
-        return []
-    return [each for each in runs.list(group=run.group, limit=20).items if each.id != run.id]
-
-
 def _make_report(request: PageRequest) -> File:
-    """The run as one file that opens without a server."""
+    """Make a self-contained report of the run."""
     request.visitor.require_runs()
     loaded = request.tally.runs.load(request.params["run"])
     refuse_large([loaded.record])
@@ -198,10 +194,10 @@ def _make_report(request: PageRequest) -> File:
 
 
 def refuse_large(records: Sequence[RunRecord]) -> None:
-    """What takes too long while somebody waits."""
+    """Refuse runs that take too long within a request."""
     large = [each.id for each in records if each.passed + each.failed > MOST_RESULTS]
     if large:
-        message = f"the run {large[0]} has too many results to make a file while a page waits"
+        message = f"the run {large[0]} has too many results to make a file on a page"
         hint = f"make it in a terminal: tally show {large[0]} -r report.html"
         raise NeedsJob(message, hint=hint)
 

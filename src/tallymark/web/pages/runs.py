@@ -1,4 +1,4 @@
-"""Runs: which is newest, and is it worse?"""
+"""Page of all runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MOST_SUITES = 12
 
 
 class RunsView(View, frozen=True, kw_only=True):
-    """The list, and a line for each suite."""
+    """Runs, and a line for each suite."""
 
     suites: list[SuiteHistory]
     runs: list[RunRecord]
@@ -29,7 +29,7 @@ class RunsView(View, frozen=True, kw_only=True):
     sort: str
     descending: bool
     spans: dict[str, tuple[float, float]]
-    """By suite, between which numbers its intervals are drawn: scores of others are others."""
+    """Ends of the interval axis by suite; suites have different scales."""
     empty: bool
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -43,7 +43,7 @@ class RunsView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> RunsView:
-    """The runs that the address asks for."""
+    """Gather the runs that the query asks for."""
     request.visitor.require_runs()
     sort = request.choose("sort", _SORTS)
     descending = request.choose("order", ("desc", "asc")) == "desc"
@@ -83,7 +83,7 @@ def _find_spans(runs: Sequence[RunRecord]) -> dict[str, tuple[float, float]]:
 
 
 def lead_to_suite(request: PageRequest) -> View:
-    """The runs of one suite are a part of the list."""
+    """Redirect to the list of runs of one suite."""
     raise Moved(f"/runs?{urlencode([('suite', request.params['suite']), *request.query])}")
 
 

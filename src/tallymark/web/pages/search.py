@@ -1,4 +1,4 @@
-"""Search: runs, challenges, tracks and agents by name, and sections of the documentation."""
+"""Page of search results: runs, challenges, tracks, agents and documentation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_DOCS = 3
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that fits."""
+    """One search result."""
 
     kind: str
     name: str
@@ -28,7 +28,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchView(View, frozen=True, kw_only=True):
-    """What fits."""
+    """Search results."""
 
     text: str
     found: list[Found]
@@ -39,10 +39,13 @@ class SearchView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> SearchView:
-    """The first few of each kind."""
+    """Gather the first results of each kind."""
     text = request.get("q").strip()[:200]
     found = list(_find(request, text)) if text and request.services.exists else []
-    found += _find_docs(text)
+    found += [
+        Found(kind="Docs", name=hit.heading or hit.page, link=hit.address, about=hit.page)
+        for hit in load_index().search(text)[:_MOST_DOCS]
+    ]
     return SearchView(title=f"Search: {text}" if text else "Search", text=text, found=found)
 
 
@@ -69,13 +72,8 @@ def _find(request: PageRequest, text: str) -> Iterable[Found]:
         )
 
 
-def _find_docs(text: str) -> Iterable[Found]:
-    for hit in load_index().search(text)[:_MOST_DOCS]:
-        yield Found(kind="Docs", name=hit.heading or hit.page, link=hit.address, about=hit.page)
-
-
 def _describe_run(run: RunRecord) -> str:
-    """What tells it from others of its model."""
+    """Describe a run by suite, score and id."""
     score = run.status.replace("_", " ") if run.score is None else format_score(run.score)
     return f"{run.suite}, {score}, {run.id}"
 

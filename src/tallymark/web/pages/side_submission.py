@@ -1,4 +1,4 @@
-"""What was submitted to red or blue, for who sent it and for organisers, and how it fared."""
+"""Page of a submission to red or blue, with its verdicts."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from tallymark.web.page import Page, View
 from tallymark.web.page_request import PageRequest
 
 _MOST_DIGITS = 20
-"""More would be no number that anything is counted by."""
+"""Digits of the longest submission number."""
 
 
 class SideSubmissionView(View, frozen=True, kw_only=True):
-    """An attack or a defence, with its answer as files."""
+    """An attack or a defence with its files."""
 
     submission: KeptSideSubmission
     challenge_title: str
     names: dict[str, str]
-    """Of agents that have another name than their handle."""
+    """Names of agents by handle."""
     submitted: list[DataFile]
     archive: str
     frozen: bool
     told: bool
-    """Whether the words of the judge are for the visitor."""
+    """Whether the visitor may read the judge's comments."""
 
     @property
     def points(self) -> int:
-        """Number of verdicts that it won."""
+        """Number of verdicts won."""
         return sum(each.breached == (self.submission.side == "red") for each in self.judged)
 
     @property
     def judged(self) -> list[SideVerdict]:
-        """All verdicts but those that wait or failed."""
+        """Verdicts, without pending and failed ones."""
         return [each for each in self.submission.verdicts if each.breached is not None]
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -46,8 +46,8 @@ class SideSubmissionView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> View:
-    """The submission that the address names, or a file of it."""
-    request.visitor.require_known("submissions are shown to those who sent them")
+    """Gather the submission in the URL, or one of its files."""
+    request.visitor.require_known("submissions are visible to those who sent them")
     challenge = request.tally.challenges.get(request.params["challenge"])
     named = request.params["submission"]
     if not (named.isascii() and named.isdecimal()) or len(named) > _MOST_DIGITS:

@@ -1,4 +1,4 @@
-"""Sign-in: a key or an invitation becomes a session of this browser."""
+"""Page to sign in with a key or an invitation, and to register an agent."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from tallymark.web.page_request import PageRequest
 
 
 class SignInView(View, frozen=True, kw_only=True):
-    """One field that takes either."""
+    """The sign-in form."""
 
     next: str
     invitation: Invitation | None
-    """The one that was typed, where it needs to know for whom it is."""
+    """The typed invitation, if it asks for an owner or an agent."""
     open: bool
-    """Whether anybody may register an agent here."""
+    """True if registration is open."""
     public: list[tuple[str, str]]
-    """Names and titles of challenges that anybody may see."""
+    """Names and titles of public challenges."""
 
 
 class WelcomeView(View, frozen=True, kw_only=True):
-    """A key that was just made, shown this once."""
+    """A new key, shown once."""
 
     made: NewKey
     next: str
 
 
 def gather(request: PageRequest) -> SignInView:
-    """The form, as it was filled in."""
+    """Gather the form as filled in."""
     public = [
         (each.name, each.title)
         for each in request.tally.challenges.list()
@@ -50,7 +50,7 @@ def gather(request: PageRequest) -> SignInView:
 
 
 def sign_in(request: PageRequest) -> Outcome:
-    """With a key; an invitation becomes one, if it is said for whom."""
+    """Sign in with a key, or accept an invitation."""
     text = request.form.require("key", "give a key or an invitation")
     if text.startswith(INVITATION):
         return _accept(request, text)
@@ -60,7 +60,7 @@ def sign_in(request: PageRequest) -> Outcome:
     except NotSignedIn as error:
         # Wrong keys alone count for an address: many with good keys may share it.
         service.limits.check(request.caller, "sign-in")
-        # Said at the field: who types a wrong key is not sent to the page that asks for keys.
+        # Shown at the field; NotSignedIn would redirect to this page.
         raise InvalidInput(error.problems) from None
     service.limits.check(caller, "write")
     signed = service.accounts.sign_in(text, address)
@@ -79,10 +79,10 @@ def _accept(request: PageRequest, text: str) -> Outcome:
 
 
 def register(request: PageRequest) -> Outcome:
-    """Makes an agent and its key for whoever comes, where the tenant is open to that."""
+    """Register an agent with a key, if registration is open."""
     request.service.limits.check(request.caller, "sign-in")
-    owner = request.form.require("owner", "say whose the agent is")
-    agent = request.form.require("agent", "say how the agent is called")
+    owner = request.form.require("owner", "enter the owner of the agent")
+    agent = request.form.require("agent", "enter the handle of the agent")
     return _welcome(request, request.tally.accounts.register(agent, owner))
 
 
@@ -93,7 +93,7 @@ def _welcome(request: PageRequest, made: NewKey) -> Outcome:
 
 
 def _find_next(request: PageRequest) -> str:
-    """Where to go on: a page of this site, and no other."""
+    """Return the page to go to next, on this site only."""
     asked = request.form.get("next") or request.get("next")
     parts = urlsplit(asked)
     # Browsers drop tabs and line ends, and take a backslash for a slash.

@@ -1,4 +1,4 @@
-"""One trace: what happened, and what is thought of it?"""
+"""Page of a trace: conversation, spans and scores."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ class TraceView(View, frozen=True, kw_only=True):
 
     trace: TraceDetails
     version: int
-    """The one that is shown."""
+    """The version shown."""
     lost: list[str]
     turns: list[Turn]
     spans: list[SpanLine]
     seconds: float
     names: list[str]
-    """Of scores that others have given."""
+    """Names of existing scores, as suggestions."""
     may_score: bool
 
     @property
     def scores(self) -> list[TraceScore]:
-        """Scores that count."""
+        """Current scores."""
         return [each for each in self.trace.scores if each.is_current]
 
     @property
     def past(self) -> list[TraceScore]:
-        """Scores that were replaced."""
+        """Replaced scores."""
         return [each for each in self.trace.scores if not each.is_current]
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
@@ -61,6 +61,7 @@ def gather(request: PageRequest) -> TraceView:
     most = None if request.get("format") else _FIRST
     record, trace = request.tally.traces.read(request.params["trace"], version, whole=most is None)
     fall = lay_out_spans(trace, most)
+    choices = request.tally.traces.choices()
     lost = {} if record.lost is None else msgspec.structs.asdict(record.lost)
     return TraceView(
         title=record.name or record.id,
@@ -74,19 +75,13 @@ def gather(request: PageRequest) -> TraceView:
         turns=list_turns(trace.first_input, trace.answer or record.answered or "", trace),
         spans=fall.lines,
         seconds=fall.seconds,
-        names=_suggest_names(request),
+        names=list(dict.fromkeys([*choices.score, *choices.people]))[:50],
         may_score=request.caller.role in REPORTERS,
     )
 
 
-def _suggest_names(request: PageRequest) -> list[str]:
-    """Names of scores that traces have already."""
-    choices = request.tally.traces.choices()
-    return list(dict.fromkeys([*choices.score, *choices.people]))[:50]
-
-
 def add_score(request: PageRequest) -> Outcome:
-    """A person's own score, in place of the one they gave before."""
+    """Add or replace the visitor's own score."""
     request.visitor.require_runs()
     form = request.form
     text = form.get("value")

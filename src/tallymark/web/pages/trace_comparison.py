@@ -1,4 +1,4 @@
-"""Two periods, two versions, or any two filters: is the second worse?"""
+"""Page that compares the traces of two filters."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _LOWER_IS_BETTER = ("error", "cost", "duration", "tokens")
 
 
 class MeasuredDifference(msgspec.Struct, frozen=True, kw_only=True):
-    """One measure on both sides."""
+    """One measure of both filters."""
 
     title: str
     found: TraceComparison
     tone: str
     least: float
     most: float
-    """The ends of the drawing."""
+    """Ends of the axis."""
 
 
 class TraceComparisonView(View, frozen=True, kw_only=True):
-    """Everything that can be measured, on both sides."""
+    """All measures of both filters."""
 
     first: str
     second: str
@@ -52,7 +52,7 @@ class TraceComparisonView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> TraceComparisonView:
-    """By default the last day against the one before it."""
+    """Gather the comparison; by default the last day with the day before."""
     request.visitor.require_runs()
     first = request.get("first") or "since:48h until:24h"
     second = request.get("second") or "since:24h"
@@ -84,7 +84,7 @@ def _measure(request: PageRequest, first: str, second: str, measure: str) -> Mea
 
 
 def _answer(found: list[MeasuredDifference]) -> str:
-    """The heading says it first."""
+    """Write the heading: the verdict."""
     worse, better = (
         [_write_within(each) for each in found if each.tone == tone] for tone in ("bad", "good")
     )
@@ -92,11 +92,11 @@ def _answer(found: list[MeasuredDifference]) -> str:
         return f"The second is worse in {', '.join(worse[:3])}"
     if better:
         return f"The second is better in {', '.join(better[:3])}"
-    return "No difference can be told"
+    return "No significant difference"
 
 
 def _write_within(measured: MeasuredDifference) -> str:
-    """What was measured, within a sentence; scores keep the name that somebody gave them."""
+    """Write a measure within a sentence; names of scores are not changed."""
     title = measured.title
     named = measured.found.measure.startswith(SCORES)
     return title if named else f"{title[:1].lower()}{title[1:]}"

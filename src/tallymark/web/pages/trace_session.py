@@ -1,4 +1,4 @@
-"""A session as a whole: every trace of one conversation, in order."""
+"""Page of a session: all traces of a conversation, in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces: what goes wrong now?"""
+"""Page of traces: a filter, a chart over time, and the newest traces."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from tallymark.web.page_request import PageRequest
 
 _ROWS = 50
 _SUMMED = 2_000
-"""The newest traces, of which the sums are: those of all would take longer with every day."""
+"""Number of newest traces that are summed up; all of them would take ever longer."""
 _MOST_CHOSEN = 200
 _LOWEST = 0.5
-"""Scores below it stand out."""
+"""Scores below it are highlighted."""
 
 
 class TracesView(View, frozen=True, kw_only=True):
-    """A page of traces, and how those that fit did over time."""
+    """A page of traces and their measure over time."""
 
     empty: bool
     filter: str
     wrong: str | None
-    """What is wrong with the filter, with its column."""
+    """Error in the filter, with its column."""
     measure: str
     measures: list[str]
     by: str
@@ -46,11 +46,11 @@ class TracesView(View, frozen=True, kw_only=True):
     next: str | None
     scanned: int | None
     is_cut: bool
-    """The sums are of the newest traces that fit; older ones are left out."""
+    """True if older traces are left out of the sums."""
 
     @property
     def chart(self) -> Chart:
-        """What is measured, over time."""
+        """Chart of the measure over time."""
         line = [
             LinePoint(
                 float(each.group or 0.0),
@@ -66,12 +66,12 @@ class TracesView(View, frozen=True, kw_only=True):
 
     @property
     def is_score(self) -> bool:
-        """Whether each trace has one of its own."""
+        """True if the measure is a score of each trace."""
         return self.measure.startswith(SCORES)
 
     @property
     def measure_title(self) -> str:
-        """What the chart shows."""
+        """Title of the chart."""
         return name_measure(self.measure)
 
     def _write_moment(self, at: float) -> str:
@@ -79,12 +79,12 @@ class TracesView(View, frozen=True, kw_only=True):
         return f"{datetime.fromtimestamp(at, UTC):{form}}".lstrip("0")
 
     def find_score(self, trace: TraceItem) -> float | None:
-        """The mean of the scores that the page is about."""
+        """Return the mean of the trace's scores of the chosen measure."""
         found = [value for name, value in _list_values(trace) if name == self.measure]
         return fmean(found) if found else None
 
     def find_lowest(self, trace: TraceItem) -> str:
-        """The lowest of the other scores in words, if it is low."""
+        """Describe the lowest of the other scores, if it is low."""
         others = [(value, name) for name, value in _list_values(trace) if name != self.measure]
         value, name = min(others, default=(1.0, ""))
         return f"{name_measure(name)} {format_value(value)}" if value < _LOWEST else ""
@@ -95,33 +95,33 @@ class TracesView(View, frozen=True, kw_only=True):
 
 
 def _write_amount(value: float, measure: str) -> str:
-    """Three digits are enough beside a line."""
+    """Format a value of the chart axis."""
     if measure == "cost":
         return format_money_tick(value)
     return format_tick(float(f"{value:.3g}")) + (" s" if measure == "duration" else "")
 
 
 class SuiteView(View, frozen=True, kw_only=True):
-    """A suite that was made of traces: to be kept in a file."""
+    """A suite made of traces, to save in a file."""
 
     suite: str
     cases: int
     unchecked: int
-    """Cases that check nothing: nobody said what is expected."""
+    """Cases without checks, because no expected answer is known."""
     left_out: list[LeftOutTrace]
 
 
 def name_measure(measure: str) -> str:
-    """A measure for people."""
+    """Return the title of a measure."""
     if measure.startswith(SCORE):
         return measure.removeprefix(SCORE)
     if measure.startswith(PEOPLE):
         return f"{measure.removeprefix(PEOPLE)}, by people"
-    return "Share that failed" if measure == "error" else measure.capitalize()
+    return "Error rate" if measure == "error" else measure.capitalize()
 
 
 def gather(request: PageRequest) -> TracesView:
-    """The traces that the address asks for, newest first."""
+    """Gather the traces that the query asks for, newest first."""
     request.visitor.require_runs()
     text = request.get("q").strip()
     by = request.choose("by", ("", *GROUPS))
@@ -168,21 +168,21 @@ def gather(request: PageRequest) -> TracesView:
 
 
 def _list_values(trace: TraceItem) -> Iterable[tuple[str, float]]:
-    """Scores with their names as filters write them."""
+    """List scores by their names in filters."""
     for each in trace.scores:
         if each.value is not None:
             yield f"{PEOPLE if each.author else SCORE}{each.name}", each.value
 
 
 def make_test(request: PageRequest) -> Outcome:
-    """A suite of the traces that were chosen, or of all that fit the filter."""
+    """Make a suite of the chosen traces, or of all that match the filter."""
     request.visitor.require_runs()
     chosen = request.form.get_all("trace")
     made = request.tally.traces.make_suite(
         request.form.get("q"), chosen[:_MOST_CHOSEN] or None, limit=_MOST_CHOSEN
     )
     view = SuiteView(
-        title="A test of these",
+        title="A test from these traces",
         suite=made.suite,
         cases=made.cases,
         unchecked=made.unchecked,

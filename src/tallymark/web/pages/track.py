@@ -1,4 +1,4 @@
-"""One track: who leads over several challenges, and by what."""
+"""Page of a track: its board over several challenges."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from tallymark.web.page import Page, Pager, View
 from tallymark.web.page_request import PageRequest
 
 _MISSING = {
-    "zero": "No score at a challenge counts as 0.",
+    "zero": "A missing score counts as 0.",
     "skip": "A challenge without a score is left out.",
-    "last": "Who has no score at one of them has no value, and stands last.",
+    "last": "An agent without a score at one of them has no value and comes last.",
 }
 
 
 class TrackRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A place in a track, as people read it."""
+    """A row of a track's board."""
 
     standing: TrackStanding
     name: str
     shown: str
     parts: list[str]
-    """The best score at each challenge; empty where there is none."""
+    """Best score at each challenge; empty if there is none."""
     share: float
-    """Of the best value of the track, for a bar."""
+    """Share of the best value, for a bar."""
     me: bool
 
     @property
@@ -47,10 +47,10 @@ class TrackView(View, frozen=True, kw_only=True):
     around: list[TrackStanding]
     """The places around `me`, if they are on another page."""
     best: float
-    """The best value of the track."""
+    """Best value of the track."""
     challenges: list[Challenge]
     live: bool
-    """Whether this is what the public does not see."""
+    """True if this shows what the public does not see."""
     pager: Pager
     me: str | None
 
@@ -60,11 +60,11 @@ class TrackView(View, frozen=True, kw_only=True):
 
     @property
     def frozen(self) -> list[str]:
-        """Titles of the challenges whose public boards stand still."""
+        """Titles of challenges with frozen boards."""
         return [each.title for each in self.challenges if each.frozen]
 
     def make_rows(self, standings: Sequence[TrackStanding]) -> list[TrackRow]:
-        """Write the numbers of places so that digits line up."""
+        """Make rows with aligned digits."""
         values = _write_column([each.value for each in standings])
         names = [each.name for each in self.challenges]
         columns = [_write_column([each.scores[name] for each in standings]) for name in names]
@@ -114,7 +114,7 @@ def gather(request: PageRequest) -> TrackView:
 
 
 def _write_column(values: Sequence[float | None]) -> list[str]:
-    """So that digits line up; nothing where there is no score."""
+    """Format a column with aligned digits; empty without a score."""
     written = write_values(STRATEGIES["custom"], values)
     return ["" if value is None else shown for value, shown in zip(values, written, strict=True)]
 

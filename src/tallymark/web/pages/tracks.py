@@ -1,4 +1,4 @@
-"""Tracks: contests over several challenges."""
+"""Page of all tracks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-// The form of an open attempt: sent without leaving the page, so that whatever goes wrong, what was
-// typed and chosen is still there.
+// Form of an open attempt, sent by fetch so that text and files stay in the form if it fails.
 export function mount(form) {
   const fields = [...form.querySelectorAll("textarea, #text")];
   const place = (field) => `answer ${form.dataset.attempt} ${field.name}`;
@@ -34,11 +33,7 @@ export function mount(form) {
       }
       show(form, answer.status, new DOMParser().parseFromString(await answer.text(), "text/html"));
     } catch {
-      say(
-        form,
-        "The server could not be reached.",
-        "Nothing is lost: what you wrote is still here. Try again.",
-      );
+      say(form, "The server could not be reached.", "Your answer is still here. Try again.");
     } finally {
       button.removeAttribute("aria-busy");
       button.disabled = false;
@@ -50,7 +45,7 @@ function isTooLarge(input) {
   return input.files[0]?.size > Number(input.dataset.most);
 }
 
-// What the server said of it: its findings, or the words of a page that says why not.
+// The findings of the server, or the reason in an error page.
 function show(form, status, page) {
   const found = page.querySelector("#findings");
   const target = form.querySelector("#findings");

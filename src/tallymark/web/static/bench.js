@@ -1,4 +1,4 @@
-// The formula bench: what the server says of a formula, as it is typed. The address has the formula.
+// Formula bench: fetch the result while typing; the URL holds the formula.
 export function mount(form) {
   const field = form.querySelector("[name=formula]");
   const target = document.getElementById(form.dataset.target);
@@ -23,7 +23,7 @@ export function mount(form) {
       const words = document.createElement("p");
       words.className = "notice warn";
       words.textContent =
-        "The server does not answer. What stands here is kept; typing tries again.";
+        "The server does not answer. The last result is shown; type to try again.";
       if (!target.querySelector(".notice.warn")) target.prepend(words);
     }
   }

@@ -1,4 +1,4 @@
-// Rows that are chosen to be compared: the button says how many, and works for two to six.
+// Selection of runs to compare: the button shows the number, and is enabled for two to six.
 export function mount(form) {
   const button = form.querySelector("[data-compare]");
   const write = () => {

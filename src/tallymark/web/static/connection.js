@@ -1,7 +1,6 @@
-// Whether the server answers. Whatever script asks for goes through here: when something fails, the
-// server is asked whether it is there; while it is not, the page says as of when it is, and tries
-// again. When it is back, `tally:back` tells those who missed something. `tally:signed-out` says that
-// it wants to know who asks.
+// Connection state. All requests of scripts go through here. When one fails, the server is polled
+// with backoff while the page shows how old it is. `tally:back` is dispatched when the server answers
+// again, `tally:signed-out` when it refuses the session.
 const WAITS_S = [1, 2, 4, 8, 15];
 const ask = window.fetch.bind(window);
 let box = null;

@@ -1,4 +1,4 @@
-// A button that copies the code beside it, and says so.
+// Button that copies the code beside it.
 export function mount(button) {
   button.hidden = false;
   button.addEventListener("click", async () => {

@@ -1,5 +1,5 @@
-// The time that is left until data-until, in seconds since 1970; by the clock of the server, where
-// data-now says what that was when the page was made.
+// Time left until data-until (Unix seconds), by the server's clock: data-now is its time when the
+// page was rendered.
 export function mount(element) {
   const { until, now, over } = element.dataset;
   const ahead = now ? Number(now) * 1000 - Date.now() : 0;

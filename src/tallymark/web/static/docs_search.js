@@ -1,4 +1,4 @@
-// Searches the documentation as it is typed; the form does the same without this.
+// Search the documentation while typing; without script the form does the same.
 export function mount(input) {
   const found = document.getElementById("docs-found");
   let asked = 0;
@@ -15,7 +15,7 @@ export function mount(input) {
       const answer = await fetch(`/docs/search?part=found&q=${encodeURIComponent(query)}`);
       if (answer.ok && number === asked) show(await answer.text());
     } catch {
-      // Away: Enter asks again, and says so.
+      // Offline: Enter submits the form, which shows the error.
     }
   }
   function show(html) {

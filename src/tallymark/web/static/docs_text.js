@@ -1,4 +1,4 @@
-// Code can be copied, and the heading that is read is marked among those beside it.
+// Copy buttons for code, and the current heading in the contents.
 export function mount(article) {
   for (const figure of article.querySelectorAll("figure.sample")) addCopy(figure);
   const links = new Map();
@@ -38,7 +38,7 @@ function addCopy(figure) {
 }
 
 function readCode(pre) {
-  // Of a console only what is typed.
+  // Of a console session, copy only the typed commands.
   if (pre.dataset.language !== "console") return pre.textContent;
   return [...pre.querySelectorAll("b")].map((each) => each.textContent).join("\n");
 }

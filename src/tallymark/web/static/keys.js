@@ -1,4 +1,4 @@
-// Single keys, as the page /keys lists them. They can be switched off there (WCAG 2.1.4).
+// Keyboard shortcuts, listed on /keys, where they can be switched off (WCAG 2.1.4).
 const PLACES = {
   h: "/",
   r: "/runs",
@@ -33,7 +33,7 @@ function isOff() {
 }
 
 function press(key) {
-  // What has a key of its own on this page alone: a button, or a field to type in.
+  // Buttons and fields with a shortcut on this page only.
   const found = [...document.querySelectorAll("[data-key]")].find(
     (each) => each.dataset.key === key,
   );

@@ -1,5 +1,5 @@
-// A board that moves while it is looked at. Events say that something changed; what is then shown is
-// a part of the page that the server made once for all who look, put in by key.
+// Live board. Events announce changes; the board is then fetched as a part of the page, which the
+// server renders once for all visitors, and patched in by key.
 const EVERY = 1000; // at most one reorder in so many ms; changes in between are joined
 const SPREAD = 400; // all hear of a change at once, and should not all ask at once
 const LAZILY = 10_000; // for what changes no row here
@@ -65,7 +65,7 @@ export function mount(root) {
     });
   }
 
-  // Whether a change moves a row that is shown here. Without `was` it was beyond the first hundred.
+  // True if a change moves a visible row. Without `was` the row was beyond the first hundred.
   function touches(change) {
     if (change.many || change.gone || change.acts || facts.me || patcher.isOwnOrder()) return true;
     const last = Number(facts.last);
@@ -73,7 +73,7 @@ export function mount(root) {
     return (change.changed ?? []).some((each) => each.rank <= last || each.was <= last);
   }
 
-  // The server or the way to it is gone: what is shown is kept, and it goes on by itself.
+  // The server is unreachable: keep the board and reconnect.
   function lose() {
     source?.close();
     if (over || document.hidden) return;
@@ -83,12 +83,12 @@ export function mount(root) {
     retry = setTimeout(connect, Math.min(20_000, 700 * 2 ** failures) * (0.5 + Math.random() / 2));
   }
 
-  // The server answers, but not with this: is the session over?
+  // The server refuses the events: has the session ended?
   async function findOut() {
     try {
       const { status } = await fetch(facts.board, { cache: "no-store" });
       if (status === 401) end("Signed out");
-      else if (status === 404) end("Not shown any more");
+      else if (status === 404) end("No longer visible");
       else lose();
     } catch {
       lose();
@@ -102,7 +102,7 @@ export function mount(root) {
     dot.show(words);
   }
 
-  // Boards open, freeze and close by the clock too.
+  // Boards also open, freeze and close at scheduled times.
   function askAt(seconds) {
     clearTimeout(next);
     if (seconds && seconds < 1e6) next = setTimeout(() => asker.soon(), seconds * 1000 + 500);
@@ -122,7 +122,7 @@ export function mount(root) {
   connect();
 }
 
-// Asks for the part: once at a time, and then for the newest address alone.
+// Fetch the part: one request at a time, then only for the newest address.
 function makeAsker(show, wait, fail) {
   let busy = null;
   let begun = 0;
@@ -145,7 +145,7 @@ function makeAsker(show, wait, fail) {
     pause = EVERY;
     try {
       for (const name of ["board", "around"]) await ask(name);
-      // Whoever is slow to answer has much to do: the next waits ten times as long.
+      // A slow server is busy: wait ten times as long as its answer took.
       ready = performance.now() + Math.max(pause, 10 * (performance.now() - begun));
     } catch (error) {
       if (error.name !== "AbortError") fail(error.status);
@@ -190,7 +190,7 @@ function makeAsker(show, wait, fail) {
     timer = setTimeout(run, at - performance.now());
   }
 
-  // What is asked for is not abandoned: the server would go on with it, and the next wait for it.
+  // Requests are not aborted: the server would finish them anyway and delay the next.
   function now() {
     hurry = true;
     if (!busy) run();
@@ -226,7 +226,7 @@ function makeDot(root) {
   };
 }
 
-// Puts a part in the place of what is there: lists by key, so that rows keep their focus and slide.
+// Replace the current part; lists by key, so that rows keep their focus and slide.
 function makePatcher(root) {
   const sources = new WeakMap(); // what the server said of an element, without how long ago
   const opened = new Date();
@@ -252,7 +252,7 @@ function makePatcher(root) {
     const wrong = part.querySelector("[data-wrong]");
     for (const fresh of part.querySelectorAll("[data-patch]")) {
       const name = fresh.dataset.patch;
-      // While a formula is wrong, the last good order stays.
+      // Keep the last valid order while the formula is invalid.
       if (wrong && !["supposed", "mistakes", "facts", "notice"].includes(name)) continue;
       const old = find(name);
       if (old) patch(old, fresh);
@@ -317,7 +317,7 @@ function makePatcher(root) {
     const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
     const [time, ...easing] = getComputedStyle(root).getPropertyValue("--settle").trim().split(" ");
     const rows = [...root.querySelectorAll("[data-keyed] > [data-key]")];
-    // Of a long what-if nobody follows each row, and the next key should not wait for them.
+    // Do not animate long what-if boards: it would delay the next key.
     if (isOther() && rows.length > MANY) return moved;
     const now = rows.map((each) => each.getBoundingClientRect());
     const isSeen = ({ top, bottom }) => bottom > 0 && top < innerHeight;
@@ -339,7 +339,7 @@ function makePatcher(root) {
     return moved;
   }
 
-  // How far each row is from where it was when the page was opened.
+  // Distance of each row from its place when the page was opened.
   function noteRanks() {
     for (const row of root.querySelectorAll("tr[data-rank]")) {
       const { key, rank } = row.dataset;
@@ -368,7 +368,7 @@ function makePatcher(root) {
     sources.delete(around);
   }
 
-  // In words, for who does not see it; and for who is meant and has scrolled away.
+  // Announce the change for screen readers, and for the visitor's own row if scrolled away.
   function tell(moved) {
     const rows = moved.filter(([row]) => row.dataset.rank);
     if (!rows.length) return;
@@ -395,7 +395,7 @@ function makePatcher(root) {
   return { apply, isOwnOrder };
 }
 
-// One element becomes like another where they differ: what stays the same is not laid out again.
+// Morph an element into another: unchanged parts are not laid out again.
 function change(old, fresh) {
   if (old.nodeName !== fresh.nodeName) return old.replaceWith(fresh);
   if (!old.attributes) return old.data === fresh.data || (old.data = fresh.data);
@@ -415,7 +415,7 @@ function changeChildren(old, fresh) {
   before.slice(after.length).forEach((each) => each.remove());
 }
 
-// What had the focus has it again, also where its row was written anew.
+// Restore the focus, also in rows that were replaced.
 function noteFocus() {
   const had = document.activeElement;
   const href = had?.getAttribute?.("href");

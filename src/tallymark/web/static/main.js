@@ -1,5 +1,5 @@
-// Finds what wants script, and mounts its modules. Pages work without this file, so they are painted
-// before it.
+// Mount the modules that elements name in data-module. Pages work without script, so they are painted
+// first.
 export async function mount(root) {
   for (const element of root.querySelectorAll("[data-module]")) {
     for (const address of element.dataset.module.split(" ")) {

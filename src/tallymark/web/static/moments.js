@@ -1,4 +1,4 @@
-// Moments grow older while a page is open: the same words as the server's, every few seconds.
+// Update ages every few seconds, in the server's words.
 const STEPS = [
   [60, 1, "s"],
   [3600, 60, "min"],

@@ -1,5 +1,4 @@
-// A piece of a page that takes longer than the rest: asked for when the page is there, and again
-// when the server is back.
+// A slow part of a page: fetched after the page has loaded, and again when the server is back.
 export async function mount(element) {
   try {
     const answer = await fetch(element.dataset.part, { headers: { Accept: "text/html" } });

@@ -1,4 +1,4 @@
-// A piece of a page that changes by itself: asked for again every two seconds, while it is busy.
+// A part of a page that is fetched every two seconds while it is busy.
 export function mount(element) {
   if (!("busy" in element.dataset)) return;
   const timer = setInterval(async () => {
@@ -10,7 +10,7 @@ export function mount(element) {
       if (html !== element.innerHTML) element.innerHTML = html;
       if (!element.querySelector("[data-still]")) clearInterval(timer);
     } catch {
-      // The server is away: what stands here is kept, and the next look may find it.
+      // The server is unreachable: keep the part and try again.
     }
   }, 2000);
 }

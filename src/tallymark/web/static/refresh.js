@@ -1,4 +1,4 @@
-// A piece of a page that is asked for again while somebody looks at it, every data-every seconds.
+// A part of a page that is fetched every data-every seconds while the page is visible.
 export function mount(element) {
   const load = async () => {
     if (document.hidden || element.contains(document.activeElement)) return;
@@ -6,7 +6,7 @@ export function mount(element) {
       const answer = await fetch(element.dataset.part, { headers: { Accept: "text/html" } });
       if (answer.ok) element.innerHTML = await answer.text();
     } catch {
-      // the page says by itself that the server does not answer
+      // connection.js shows that the server does not answer
     }
   };
   setInterval(load, Number(element.dataset.every) * 1000);

@@ -1,5 +1,5 @@
-// A run that goes on: each event brings the server's own HTML of what has changed. When the run has
-// ended the whole page comes once more; when the server is gone, it is tried again until it is back.
+// A running run: each event carries the server's HTML of what changed. When the run has ended, the
+// page is fetched once more; when the server is unreachable, reconnect until it is back.
 const CALM = 700;
 const LONGEST = 15_000;
 

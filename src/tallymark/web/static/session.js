@@ -1,6 +1,6 @@
-// Who is signed in may be signed out while a page is open. Forms are sent only after the server has
-// said that the session is still there; where it is not, the page says so, what was typed stays, and
-// whoever signs in again in another tab goes on here.
+// A session may end while a page is open. Forms are sent only after the server has confirmed the
+// session. Otherwise the page says so, the form keeps its text, and signing in in another tab lets
+// the visitor continue here.
 const WHERE = "/account?part=session";
 
 export function mount(body) {
@@ -21,7 +21,7 @@ export function mount(body) {
 
   const end = () =>
     say(
-      "You are signed out. What you typed is still here.",
+      "You are signed out. Your text is still here.",
       "Sign in again, in a new tab",
       "/sign-in?next=/account",
     );
@@ -35,7 +35,7 @@ export function mount(body) {
     dispatchEvent(new Event("tally:back"));
   }
 
-  // Whether what is sent would be taken, with the token of the session as it is now.
+  // True if the server would accept the form with the current token of the session.
   async function ask() {
     try {
       const answer = await fetch(WHERE, { cache: "no-store" });
@@ -45,7 +45,7 @@ export function mount(body) {
       const fresh = holder.content.querySelector("[name=csrf]");
       const same = fresh?.dataset.who === body.dataset.session;
       if (same) goOn(fresh);
-      else say("Somebody else is signed in by now.", "Load the page anew", location.href);
+      else say("Someone else has signed in.", "Reload the page", location.href);
       return same;
     } catch {
       return false; // the page says by itself that the server does not answer

@@ -1,4 +1,4 @@
-// A box that keeps its choice in a cookie: unchecked is the cookie's `off`.
+// A checkbox stored in a cookie; unchecked is `off`.
 export function mount(label) {
   const box = label.querySelector("input");
   const { cookie, off } = box.dataset;

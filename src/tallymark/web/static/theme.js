@@ -1,4 +1,4 @@
-// The button that changes between light and dark; the server reads the cookie, so nothing flashes.
+// Button that switches between light and dark; the server reads the cookie, so nothing flashes.
 export function mount(button) {
   const root = document.documentElement;
   button.hidden = false;

@@ -1,4 +1,4 @@
-// Words for what a pointer or the keyboard rests on: the text of data-tip.
+// Tooltips from data-tip, for pointer and keyboard.
 export function mount(body) {
   const box = document.createElement("div");
   Object.assign(box, { className: "tipbox", role: "tooltip", hidden: true, id: "tip" });

@@ -1,4 +1,4 @@
-// A trace of any length: only the rows that can be seen are drawn, in a box that scrolls.
+// Waterfall of a trace of any length: only visible rows are drawn, in a scrolling box.
 const ROW = 28;
 const MORE = 8;
 

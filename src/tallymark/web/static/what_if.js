@@ -1,4 +1,4 @@
-// The what-if bar: what is typed or dragged goes into the address, and the board is asked for by it.
+// What-if bar: put the typed or dragged rule into the URL, and fetch the board for it.
 export function mount(bar) {
   const forms = new Map(
     [...bar.querySelectorAll("[data-rule]")].map((form) => [form.dataset.rule, form]),

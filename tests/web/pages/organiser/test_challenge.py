@@ -74,5 +74,5 @@ def test_what_the_file_says_is_over_is_not_reopened_by_hand(own_app: App) -> Non
 
 
 def test_what_was_done_is_said_once_and_other_words_are_not(organiser: TestClient) -> None:
-    assert "stands still" in organiser.get(f"{PATH}?done=frozen").text
+    assert "The public board is frozen." in organiser.get(f"{PATH}?done=frozen").text
     assert 'role="status"' not in organiser.get(f"{PATH}?done=nonsense").text

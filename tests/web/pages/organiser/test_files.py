@@ -151,7 +151,7 @@ def test_rescoring_by_new_files_shows_who_moves_and_needs_the_name(
     carried = read_form(shown.text)
     wrong = send(organiser, path, "rescore", **carried | {"name": "mien", "reason": "cheaper"})
     assert wrong.status_code == 422
-    assert "not the name of this challenge" in wrong.text
+    assert "not the name of the challenge" in wrong.text
     assert "2 of 2 would move" in wrong.text
     done = send(organiser, path, "rescore", **carried | {"name": "mine", "reason": "cheaper"})
     assert done.headers["location"].endswith("done=rescored")

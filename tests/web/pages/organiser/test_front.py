@@ -49,7 +49,7 @@ def test_what_waits_is_shown_with_its_reason_and_age_by_challenge(
     attempt = wait(own_app, "the judge does not answer", "its key is empty")
     page = organiser.get("/organiser").text
     assert "1 attempt waits for a score" in page
-    assert "tried again: the judge does not answer" in page
+    assert "will be retried: the judge does not answer" in page
     assert "4 min ago" in page
     assert "its key is empty" not in page
     assert "its key is empty" in organiser.get(f"/organiser/attempts/{attempt}").text

@@ -75,7 +75,7 @@ def test_organisers_are_led_there_from_every_page(app: App, role: str) -> None:
     assert 'href="/organiser"' in client.get("/").text
     front = client.get("/organiser").text
     assert 'href="/organiser/challenges/maze"' in front
-    assert "Who may see it" in client.get("/organiser/challenges/maze").text
+    assert "Visibility" in client.get("/organiser/challenges/maze").text
 
 
 def test_a_form_without_the_sessions_token_does_nothing(app: App) -> None:

@@ -31,7 +31,7 @@ def test_the_preview_is_the_answer_and_changes_nothing(own_app: App, organiser: 
 
 
 def test_weights_that_move_nobody_say_so(organiser: TestClient) -> None:
-    assert "nobody would move" in organiser.get(MAZE).text
+    assert "no agent would move" in organiser.get(MAZE).text
 
 
 def test_ratings_become_what_the_preview_told(own_app: App, organiser: TestClient) -> None:
@@ -82,7 +82,7 @@ def test_a_rule_that_cannot_be_is_a_sentence_at_the_form(
 ) -> None:
     page = organiser.get(f"/organiser/challenges/frugal/rescore?{query}")
     assert page.status_code == 200
-    assert "This rule cannot be tried" in page.text
+    assert "This rule is not valid" in page.text
     assert words in page.text
 
 
@@ -93,7 +93,7 @@ def test_applied_only_with_the_name_and_by_what_was_looked_at(
     typed = {"base": base, "reason": "it was upside down"}
     refused = send(organiser, FRUGAL, "apply", **typed, name="frugl")
     assert refused.status_code == 422
-    assert "not the name of this challenge" in refused.text
+    assert "not the name of the challenge" in refused.text
     assert 'value="it was upside down"' in refused.text
     assert send(organiser, FRUGAL, "apply", **typed, name="frugal").status_code == 303
     entry = own_app.store.audit_log.entries(event="rescored")[0]
@@ -109,13 +109,13 @@ def test_very_many_are_previewed_and_applied_by_a_worker(
     own_app: App, organiser: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(challenges, "MOST_AT_ONCE", 1)
-    assert "too many to wait for" in organiser.get(MAZE).text
+    assert "too many for a page" in organiser.get(MAZE).text
     queued = send(organiser, MAZE, "queue")
     address = queued.headers["location"]
     job = address.rpartition("job=")[2]
-    assert "See how far it is" in organiser.get(address).text
+    assert "Show progress" in organiser.get(address).text
     assert _work(own_app, job).state == "done"
-    assert "nobody would move" in organiser.get(address).text
+    assert "no agent would move" in organiser.get(address).text
     base = own_app.store.challenges.get("maze").version
     applied = send(organiser, address, "apply", base=base, name="maze", reason="faster")
     path = applied.headers["location"]

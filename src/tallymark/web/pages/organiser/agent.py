@@ -1,4 +1,4 @@
-"""An agent for organisers: disqualifying and reinstating it, its pauses, its keys and its owner."""
+"""Organiser page of an agent: disqualification, pauses, keys and sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tallymark.web.page_request import PageRequest
 
 
 class OrganisedAgent(View, frozen=True, kw_only=True):
-    """One agent."""
+    """An agent for organisers."""
 
     agent: Agent
     places: int
@@ -38,7 +38,7 @@ class OrganisedAgent(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> OrganisedAgent:
-    """Of the visitor's tenant."""
+    """Gather the agent in the URL."""
     begin(request)
     found = _find(request)
     return OrganisedAgent(
@@ -71,17 +71,17 @@ def reinstate(request: PageRequest) -> Outcome:
 
 
 def sign_out(request: PageRequest) -> Outcome:
-    """Ends every session of the agent's owner; their keys stay as they are."""
+    """End every session of the agent's owner; their keys still work."""
     begin(request)
     owner = _find(request).owner
     if owner is None:
-        raise InvalidInput("this agent has no owner, so nobody is signed in as one")
+        raise InvalidInput("this agent has no owner who could be signed in")
     request.service.accounts.end_sessions(request.caller, owner)
     return lead_back(request.path, "signed-out")
 
 
 def end_pause(request: PageRequest) -> Outcome:
-    """Has its attempts scored again."""
+    """Resume scoring of the agent's attempts."""
     resume(request)
     return lead_back(request.path, "resumed")
 

@@ -1,4 +1,4 @@
-"""An attempt for organisers: why it waits, making it void, and undoing that."""
+"""Organiser page of an attempt: why it waits, voiding and restoring it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tallymark.web.page_request import PageRequest
 
 
 class OrganisedAttempt(View, frozen=True, kw_only=True):
-    """One attempt, with the job that scores it."""
+    """An attempt with the job that scores it."""
 
     attempt: AttemptDetails
     line: JobLine | None
@@ -32,7 +32,7 @@ class OrganisedAttempt(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> OrganisedAttempt:
-    """As it is, past every freeze."""
+    """Gather the attempt in the URL, live."""
     begin(request)
     found = request.tally.attempts.get(request.params["attempt"], live=True)
     job = find_last_job(request, "score", found.id)
@@ -44,7 +44,7 @@ def gather(request: PageRequest) -> OrganisedAttempt:
 
 
 def void(request: PageRequest) -> Outcome:
-    """It counts no more, in boards, ratings and quotas."""
+    """Void the attempt: it no longer counts for boards, ratings and quotas."""
     begin(request)
     identifier, reason = request.params["attempt"], request.form.get("reason")
     request.tally.attempts.void(identifier, reason)
@@ -52,7 +52,7 @@ def void(request: PageRequest) -> Outcome:
 
 
 def unvoid(request: PageRequest) -> Outcome:
-    """All is as if it had never been void."""
+    """Restore a voided attempt."""
     begin(request)
     identifier, reason = request.params["attempt"], request.form.get("reason")
     request.tally.attempts.unvoid(identifier, reason)

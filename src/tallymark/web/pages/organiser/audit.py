@@ -1,4 +1,4 @@
-"""The audit log: who did what to what, when and why."""
+"""Page of the audit log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tallymark.web.page import Page, View
 from tallymark.web.page_request import MOST_ROWS, PageRequest
 
 _MOST_WRITTEN = 10_000
-"""Entries of a CSV or JSON."""
+"""Most entries of a CSV or JSON export."""
 _AT_ONCE = 1000
 _DAY = 86_400.0
 _NAMES = ("challenge", "agent", "actor", "event")

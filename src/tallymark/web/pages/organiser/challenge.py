@@ -1,4 +1,4 @@
-"""One challenge for its organisers: who may see it, whether it takes entries, its public board."""
+"""Organiser page of a challenge: visibility, closing, freezing and paused plugins."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class OrganisedView(View, frozen=True, kw_only=True):
     waiting: int
     pauses: list[PluginPause]
     drift: list[str]
-    """Fields that count otherwise than its files say."""
+    """Fields whose current value differs from the files."""
     log: list[LogEntry]
 
     @property
     def by_hand(self) -> bool:
-        """Whether an organiser closed it, rather than the date in its file."""
+        """True if an organiser closed it before the date in its file."""
         challenge = self.challenge
         return challenge.closed is not None and challenge.closed != challenge.closes_at
 
@@ -65,7 +65,7 @@ def gather(request: PageRequest) -> OrganisedView:
 
 
 def _make_act(done: str, **changes: Any) -> Act:
-    """Make an action that needs no more than a reason."""
+    """Make an action that takes only a reason."""
 
     def work(request: PageRequest) -> Outcome:
         begin(request)
@@ -85,7 +85,7 @@ def show_to(request: PageRequest) -> Outcome:
 
 
 def end_pause(request: PageRequest) -> Outcome:
-    """Has an agent's attempts at it scored again."""
+    """Resume scoring of an agent's attempts."""
     resume(request)
     return lead_back(request.path, "resumed")
 

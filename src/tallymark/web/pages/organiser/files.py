@@ -1,4 +1,4 @@
-"""The files of a challenge: a new one from a starter or an archive, or a new version of one.
+"""Organiser pages of a challenge's files: a new challenge, or a new version.
 
 They are checked as `tally challenge check` does before they are published.
 """
@@ -36,20 +36,20 @@ _TEMPLATE = "organiser/files.html"
 
 
 class FilesView(View, frozen=True, kw_only=True):
-    """The files, and what a check says of them."""
+    """Files with the findings of a check."""
 
     name: str
-    """The challenge's; empty for a new one."""
+    """Name of the challenge; empty for a new one."""
     challenge_title: str
     base: str
-    """The version that the files are of."""
+    """Version of the files."""
     files: list[FileField]
     left_out: list[str]
     most: int
     starters: list[tuple[str, str]]
     starter: str
     findings: list[CheckFinding] | None
-    """None before they were checked."""
+    """None before a check."""
     drift: list[str]
     attempts: int
 
@@ -59,7 +59,7 @@ class FilesView(View, frozen=True, kw_only=True):
 
 
 def gather_new(request: PageRequest) -> FilesView:
-    """A starter, or what was typed."""
+    """Gather a starter, or the files as typed."""
     begin(request)
     starters = list_starters()
     starter = request.choose("starter", ("", *starters))
@@ -85,7 +85,7 @@ def gather_new(request: PageRequest) -> FilesView:
 
 
 def gather(request: PageRequest) -> FilesView:
-    """The stored files of a challenge, or what was typed."""
+    """Gather the stored files of a challenge, or the files as typed."""
     begin(request)
     challenge = request.tally.challenges.get(request.params["name"])
     stored = _find_stored(request)
@@ -118,7 +118,7 @@ def _pack_form(request: PageRequest) -> bytes:
 
 
 def _show(request: PageRequest, findings: Iterable[CheckFinding], status: int = 200) -> Outcome:
-    """The form again, with what is said of it; problems first."""
+    """Show the form again with findings, problems first."""
     find = gather if "name" in request.params else gather_new
     order = ("problem", "warning", "ok")
     found = sorted(findings, key=lambda each: order.index(each.level))

@@ -1,4 +1,4 @@
-"""The organiser's front: what waits for what, what needs a person, and what was done last."""
+"""Organiser overview: waiting attempts, failed jobs, challenges and recent actions."""
 
 from __future__ import annotations
 
@@ -57,21 +57,21 @@ class OrganisedLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OrganiserView(View, frozen=True, kw_only=True):
-    """All that an organiser looks after."""
+    """Everything that an organiser looks after."""
 
     challenge: str
-    """Whose queue is shown; all if it is empty."""
+    """Challenge whose queue is shown; empty for all."""
     waiting: list[WaitingLine]
     pager: Pager
     jobs: list[JobLine]
-    """What runs or is to be run, besides scoring."""
+    """Running and queued jobs other than scoring."""
     broken: list[JobLine]
-    """What a person has to look at: jobs that failed or were set aside."""
+    """Jobs that failed or were set aside."""
     pauses: list[PluginPause]
     challenges: list[OrganisedLine]
-    """Those that wait for something, and then others."""
+    """Challenges, those with waiting work first."""
     total: int
-    """All challenges."""
+    """Number of challenges."""
     log: list[LogEntry]
     busy: bool
 
@@ -83,7 +83,7 @@ class OrganiserView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> OrganiserView:
-    """The whole of it, or the queue of one challenge."""
+    """Gather the overview, or the queue of one challenge."""
     begin(request)
     chosen, challenges = request.get("challenge"), request.tally.challenges
     pager = request.read_pager(0, _SHOWN)
@@ -98,9 +98,11 @@ def gather(request: PageRequest) -> OrganiserView:
     live = [
         each for state in states[:2] for each in by_state[state] if each.kind in ("rescore", "run")
     ]
-    # One that failed, and was done since by another, waits for nobody.
+    # A failed job that a later one repeated needs nothing.
     broken = by_state["set_aside"] + [
-        each for each in by_state["failed"] if _is_last(request, each)
+        each
+        for each in by_state["failed"]
+        if (last := find_last_job(request, each.kind, each.subject)) is None or last.id == each.id
     ]
     waiting = [_describe_waiting(request, each) for each in found.items]
     return _make_view(request, chosen, waiting, pager, live, broken, counts)
@@ -141,11 +143,6 @@ def _make_view(  # noqa: PLR0913, PLR0917 (the parts of one page)
     )
 
 
-def _is_last(request: PageRequest, job: Job) -> bool:
-    last = find_last_job(request, job.kind, job.subject)
-    return last is None or last.id == job.id
-
-
 def _describe_waiting(request: PageRequest, attempt: WaitingAttempt) -> WaitingLine:
     job = find_last_job(request, "score", attempt.attempt)
     line = None if job is None or job.ended else describe_job(job, request)
@@ -154,11 +151,11 @@ def _describe_waiting(request: PageRequest, attempt: WaitingAttempt) -> WaitingL
     elif line is not None and line.job.state == "set_aside":
         why = f"set aside: {line.job.error or 'its worker stopped'}"
     elif attempt.reason:
-        why = f"failed, and is tried again: {attempt.reason}"
+        why = f"failed, will be retried: {attempt.reason}"
     elif line is not None:
         why = "waits for a worker"
     else:
-        why = "waits to be queued"
+        why = "not queued yet"
     return WaitingLine(
         attempt=attempt.attempt,
         agent=attempt.agent,

@@ -1,4 +1,4 @@
-"""A job: how far it is, how it ended, and beginning it anew."""
+"""Page of a job: progress, outcome, retry and cancel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class JobView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> JobView:
-    """Of the visitor's tenant."""
+    """Gather the job in the URL."""
     begin(request)
     job = request.tally.jobs.get(request.params["job"])
     line, rescoring = describe_job(job, request), read_rescoring(job)
@@ -54,7 +54,7 @@ def gather(request: PageRequest) -> JobView:
 
 
 def read_rescoring(job: Job) -> Rescoring | None:
-    """What a job found of a rescoring; None while it has found nothing."""
+    """Return the rescoring of a job; None without a result."""
     told = job.result.get("rescoring") if isinstance(job.result, dict) else None
     return None if told is None else msgspec.convert(told, Rescoring)
 

@@ -1,4 +1,4 @@
-"""Keys and invitations: made and shown once, rotated, revoked; and who may register agents."""
+"""Page of keys, invitations and registration settings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DAY, _HOUR = 86_400.0, 3600.0
 
 
 class KeysView(View, frozen=True, kw_only=True):
-    """Who may use the server, and as what."""
+    """Keys, invitations and settings of a tenant."""
 
     keys: list[Key]
     pager: Pager
@@ -35,14 +35,14 @@ class KeysView(View, frozen=True, kw_only=True):
     state: str
     text: str
     invitations: list[Invitation]
-    """Those that can be used."""
+    """Usable invitations."""
     roles: list[str]
-    """Whose keys the visitor makes."""
+    """Roles for which the visitor may make keys."""
     settings: TenantSettings | None
-    """For admins alone."""
+    """Only for admins."""
     registrations: list[str]
     tenants: list[Tenant]
-    """For operators alone."""
+    """Only for operators."""
 
     def list_rows(self) -> Iterable[Mapping[str, Any]]:
         """A row for each key."""
@@ -50,7 +50,7 @@ class KeysView(View, frozen=True, kw_only=True):
 
 
 class MadeView(View, frozen=True, kw_only=True):
-    """A key or an invitation that was just made: shown this once."""
+    """A new key or invitation, shown once."""
 
     kind: str
     secret: str | None
@@ -58,7 +58,7 @@ class MadeView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> KeysView:
-    """The keys that the visitor may manage, newest first."""
+    """Gather the keys that the visitor may manage, newest first."""
     begin(request)
     caller = request.caller
     found = list(request.tally.keys.list())
@@ -97,7 +97,7 @@ def _list_usable(request: PageRequest) -> list[Invitation]:
 
 
 def _list_tenants(request: PageRequest) -> list[Tenant]:
-    """Where there is more than the one that is always there."""
+    """List tenants, if there are several."""
     found = list(request.tally.tenants.list()) if is_operator(request.caller) else []
     return found if len(found) > 1 else []
 

@@ -1,4 +1,4 @@
-"""Rescoring: another rule in the address, who would move by it, and doing it."""
+"""Page of a rescoring: preview a new rule, and apply it."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _WEIGHT = "w-"
 
 
 class RescoreView(View, frozen=True, kw_only=True):
-    """A new rule, and what it would do."""
+    """A new rule and its effect."""
 
     name: str
     challenge_title: str
     base: str
     by: str
     rule: str
-    """The one that counts."""
+    """The current rule."""
     formula: str
     config: str
     plugin: str
     dimensions: list[DimensionShare]
     weights: dict[str, float]
-    """The new ones."""
+    """New weights."""
     agents: int
     attempts: int
     preview: Rescoring | None
@@ -54,10 +54,10 @@ class RescoreView(View, frozen=True, kw_only=True):
     ratings: list[RatingLine]
     scale: Scale | None
     wrong: list[str]
-    """Why there is no preview."""
+    """Reasons why there is no preview."""
     large: bool
     job: str
-    """Where a preview that takes longer is made."""
+    """Job of a slow preview."""
     files: list[FileField] = msgspec.field(default_factory=list)
     left_out: list[str] = msgspec.field(default_factory=list)
     wrong_name: str = ""
@@ -68,7 +68,7 @@ class RescoreView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> RescoreView:
-    """The rule of the address, tried on all attempts."""
+    """Gather a preview of the rule in the URL."""
     begin(request)
     name = request.params["name"]
     try:
@@ -82,7 +82,7 @@ def gather(request: PageRequest) -> RescoreView:
         return make_view(
             request, done.rescoring, large=done.rescoring is None, job=request.get("job")
         )
-    except (InvalidInput, WorkFailed) as error:  # also of one that would leave nobody a score
+    except (InvalidInput, WorkFailed) as error:  # a rule that leaves no scores is refused too
         return make_view(request, None, wrong=[each.render() for each in error.problems])
 
 
@@ -99,7 +99,7 @@ def make_view(
     large: bool = False,
     job: str = "",
 ) -> RescoreView:
-    """The page with a preview, or without one."""
+    """Make the page, with or without a preview."""
     challenge = request.tally.challenges.get(request.params["name"])
     scoring = challenge.scoring
     agents = request.tally.boards.get(challenge.name, limit=1).agents
@@ -132,7 +132,7 @@ def _write_title(challenge: PublicChallenge, preview: Rescoring | None, agents: 
     if preview is None:
         return f"Rescore {challenge.title}"
     if not preview.moved:
-        return "Rescore: nobody would move"
+        return "Rescore: no agent would move"
     return f"Rescore: {preview.moved:,} of {max(agents, preview.moved):,} would move"
 
 
@@ -174,7 +174,7 @@ def _read_weight(key: str, text: str) -> float:
 
 
 def _show_weights(request: PageRequest, dimensions: Iterable[DimensionShare]) -> dict[str, float]:
-    """For the drawing alone: what cannot be read is said by the preview."""
+    """Return the weights to draw; the preview reports those that cannot be read."""
     found = {}
     for each in dimensions:
         text = request.get(f"{_WEIGHT}{each.key}")
@@ -186,9 +186,9 @@ def _show_weights(request: PageRequest, dimensions: Iterable[DimensionShare]) ->
 
 
 def require_name(request: PageRequest, name: str) -> None:
-    """Refuses what is applied by mistake: it takes the challenge's name, typed."""
+    """Require the typed name of the challenge, as a confirmation."""
     if request.form.get("name") != name:
-        raise InvalidInput("that is not the name of this challenge", hint=f"type {name}")
+        raise InvalidInput("this is not the name of the challenge", hint=f"type {name}")
 
 
 def apply(request: PageRequest) -> Outcome:
@@ -216,7 +216,7 @@ def queue_preview(request: PageRequest) -> Outcome:
 def _require_rule(request: PageRequest) -> dict[str, Any]:
     rule = _read_rule(request)
     if rule is None:
-        raise InvalidInput("there is no new rule yet", hint="say by what to rescore, and look")
+        raise InvalidInput("there is no new rule yet", hint="choose a new rule and preview it")
     return rule
 
 

@@ -93,7 +93,7 @@ def test_two_files_of_one_name_are_refused() -> None:
 
 
 def test_bytes_that_a_form_has_lost_are_said() -> None:
-    with pytest.raises(InvalidInput, match="not in this form any more"):
+    with pytest.raises(InvalidInput, match="no longer in this form"):
         read_files(send([FileField(name="a.bin", raw="no base 64!")]), {})
 
 
