@@ -52,7 +52,7 @@ def run_to_end(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
 
 @contextmanager
 def _allow_interrupt() -> Iterator[None]:
-    """Let Ctrl-C reach this thread: the loop that is blocked here would only take note of it."""
+    """Let Ctrl-C interrupt this thread: the loop that is blocked here would only record it."""
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
         yield

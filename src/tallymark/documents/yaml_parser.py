@@ -213,7 +213,7 @@ class _NodeBuilder:
         self._add(ScalarNode(start.line + 1, start.column + 1, text=text, style="'"), event)
 
     def _add(self, node: Node, event: Any, size: int = 1) -> None:
-        """Put a finished node where it belongs."""
+        """Add a finished node to its parent."""
         self._size += size
         if self._size > MAX_NODES:
             message = f"the file has more than {MAX_NODES:,} values, aliases counted as written out"

@@ -128,7 +128,7 @@ class Analysis:
         return total
 
     def warn(self, kind: str, node: Node, operand: Node, always: bool) -> None:
-        """Notes a place where there may be no value."""
+        """Record a place where there may be no value."""
         self.hazards.append(Hazard(kind, node, operand, always))
 
     def _note_zero_factors(
@@ -190,7 +190,7 @@ class Analysis:
         return fact
 
     def _assume(self, condition: Node, truth: bool) -> bool:
-        """Narrows ranges by a condition's outcome; False when it cannot have that outcome."""
+        """Narrow ranges by a condition's outcome; False when it cannot have that outcome."""
         match condition:
             case ValueComparison(operator=operator, left=left, right=right):
                 operator = operator if truth else NEGATED[operator]

@@ -104,7 +104,7 @@ class ColumnProgram:
         return len(self.slots) - 1
 
     def compile(self, node: Node, target: int) -> int:
-        """Adds what computes a node; returns the slot of its value, `target` unless a leaf."""
+        """Add the steps that compute a node; return the slot of its value, `target` unless a leaf."""
         mark = self.in_use
         match node:
             case Number(value=value):
@@ -184,7 +184,7 @@ class ColumnProgram:
         return slots
 
     def load(self, slots: list[Any], inputs: Sequence[Operand], out: Array) -> None:
-        """Puts in what a block brings."""
+        """Fill in the inputs of a block."""
         slots[: len(inputs)] = inputs  # names have the first slots, in this order
         slots[self.output] = out
         for slot in self.scratch:
@@ -193,7 +193,7 @@ class ColumnProgram:
                 slots[slot] = slots[slot][: len(out)]
 
     def run(self, slots: list[Any]) -> None:
-        """Computes a block; FloatingPointError if any row of it may be undefined."""
+        """Compute a block; FloatingPointError if any row of it may be undefined."""
         for each in self.instructions:
             for guard in each.guards:
                 _expect_finite(slots[guard])
@@ -206,7 +206,7 @@ class ColumnProgram:
             _unsign_zeros(out)
 
     def run_carefully(self, slots: list[Any], inputs: list[Operand]) -> None:
-        """Computes a block in which rows are undefined: NaN wherever a value is not finite."""
+        """Compute a block in which rows are undefined: NaN wherever a value is not finite."""
         with np.errstate(all="ignore"):
             known = [np.where(np.isfinite(operand), operand, np.nan) for operand in inputs]
             out = slots[self.output]
@@ -232,7 +232,7 @@ def _expect_finite(operand: Operand) -> None:
 
 
 def _unsign_zeros(out: Array) -> None:
-    """-0.0 and 0.0 are one, as in every other way to evaluate."""
+    """Make -0.0 equal 0.0, as in row evaluation."""
     np.add(out, 0.0, out=out)
 
 

@@ -1,4 +1,4 @@
-"""The functions of the language, as a table: what is not in it does not exist.
+"""The functions of the language, as a table: other functions do not exist.
 
 A row says how many arguments a function takes and how one value is computed. The numpy form is
 in `column_evaluation.py`, the ranges and directions in `ranges.py`; a test checks that each
@@ -37,7 +37,7 @@ def clamp(value: float, low: float, high: float) -> float:
 
 
 def round_half_away(value: float, digits: float = 0.0) -> float:
-    """Rounds halves away from zero, as spreadsheets and SQL do: 2.5 gives 3, -2.5 gives -3."""
+    """Round halves away from zero, as spreadsheets and SQL do: 2.5 gives 3, -2.5 gives -3."""
     scale = math.pow(10.0, digits)
     scaled = value * scale
     whole = float(math.trunc(scaled))
@@ -100,7 +100,7 @@ FUNCTIONS: dict[str, Function] = {
         1,
         2,
         round_half_away,
-        help="to whole numbers, or so many digits; halves go away from zero",
+        help="to whole numbers, or to that many digits; halves go away from zero",
     ),
     "floor": Function(
         "floor(a)", 1, 1, floor, help="the largest whole number that is not above it"

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 SampleRow = dict[str, float]
 _CELLS = 6_000
-"""Rows times evals: what a person does not wait for."""
+"""Limit of rows times evals, so that lint does not make a person wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def sample_rows(names: Names, used: Sequence[str]) -> Iterator[SampleRow]:
     evals = _list_evals(names, used)
     plain = [names[name] for name in used if names[name].measure == "number"]
     for index in range(max(10, min(200, _CELLS // max(1, len(evals))))):
-        # Free and instant, then everything passed, then nothing; after that whatever comes.
+        # Free and instant, then everything passed, then nothing; after that at random.
         outcomes = [
             SampleEval(
                 passed=draw.random() < 0.5 if index > 3 else index != 2,

@@ -130,7 +130,7 @@ def tokenize(source: FormulaText, names: Names) -> tuple[list[Token], list[Probl
 
 
 def _refuse(source: FormulaText, at: int, problems: list[Problem]) -> int:
-    """Reports a stretch of one character that means nothing here; returns where it ends."""
+    """Report a stretch of one character that means nothing here; return its end."""
     text = source.text
     char = text[at : at + 2] if text.startswith(("**", "//"), at) else text[at]
     end = at + len(char)
@@ -504,7 +504,7 @@ class _Parser:
         self.problems.append(Problem(message, self.source.place(token.at), hint))
 
     def stop(self, token: Token, message: str, hint: str) -> NoReturn:
-        """Ends the reading. After a character that was refused, the rest is a consequence."""
+        """End the reading. After a character that was refused, the rest is a consequence."""
         if not self.refused and self.source.place(token.at) not in self.misread:
             self.problem(token, message, hint)
         raise _Unreadable

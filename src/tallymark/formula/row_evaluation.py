@@ -44,7 +44,7 @@ class Step(NamedTuple):
 
 
 def step(node: Node, values: NamedValues) -> Step:
-    """Evaluates a node and all below it."""
+    """Evaluate a node and all below it."""
     match node:
         case Number(value=value):
             return Step(node, value)

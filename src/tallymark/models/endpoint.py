@@ -111,7 +111,7 @@ class EndpointModel:
         return self._add_price(answer, prices)
 
     async def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         await self._sessions.close()
         if self._tool_user is not None:
             await self._tool_user.close()

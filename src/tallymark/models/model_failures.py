@@ -1,4 +1,4 @@
-"""Failures of requests to models, as a ModelError that tells if a retry can help."""
+"""Failures of requests to models, as a ModelError with `retryable` and `retry_after`."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT = httpx2.Timeout(600, connect=10)
 _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
-"""The run limits the number of concurrent calls."""
+"""No limit here: the run limits concurrent calls."""
 _exchanges: ContextVar[list[float] | None] = ContextVar("tallymark_exchanges", default=None)
 
 

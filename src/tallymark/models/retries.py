@@ -101,7 +101,7 @@ class Pace:
             self._grow()
 
     def _grow(self) -> None:
-        """One more for every answer in slow start, later one more for every round of answers."""
+        """Raise the limit by one per answer in slow start, later by one per round of answers."""
         self._credit += 1
         if self.window < self._threshold or self._credit >= self.window:
             self.window += 1

@@ -1,4 +1,4 @@
-"""Counting tokens on this machine, for answers whose provider reports no count.
+"""Counts tokens on this machine, for answers whose provider reports no count.
 
 The tokenizer is `cl100k_base`, that of GPT-4: text is cut into pieces by a pattern, and of each
 piece the two neighbours whose union has the lowest rank are merged until none has one. The ranks

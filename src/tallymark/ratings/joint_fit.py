@@ -50,7 +50,7 @@ class RatingEstimate:
     robust_error: float
     matches: int
     floor: float
-    """The least value that the results bear out; tables are ordered by it (`floors.py`)."""
+    """The least value that the results bear out; tables are ordered by it."""
     provisional: bool
     """True until half of the interval is under 200."""
 

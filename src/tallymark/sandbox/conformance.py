@@ -63,7 +63,7 @@ class Attack:
 
     @property
     def timeout_s(self) -> float:
-        """Short where nothing else is expected to happen."""
+        """Time limit of the case, short where a timeout is the expected ending."""
         return _SHORT_S if "timeout" in self.stopped else self.wall_s
 
     def find_program_fault(self, outcome: ProgramOutcome) -> str | None:

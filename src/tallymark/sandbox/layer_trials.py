@@ -18,7 +18,7 @@ _NEW_USER = 0x10000000
 
 
 def main() -> None:
-    """Reads a seccomp filter, maybe empty; prints why each layer does not hold, or null."""
+    """Read a seccomp filter, maybe empty; print why each layer does not hold, or null."""
     code = sys.stdin.buffer.read()
     trials: dict[str, Callable[[], None]] = {
         "landlock": _try_landlock,

@@ -1,4 +1,4 @@
-"""`Limits`: what one piece of untrusted code may use. A value, never a global."""
+"""`Limits` of one run of untrusted code, and the endings that count against an agent."""
 
 from __future__ import annotations
 

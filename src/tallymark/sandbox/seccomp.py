@@ -198,7 +198,7 @@ def _add_each(rules: Any, action: int, names: str) -> None:
 
 
 def _allow_by_argument(rules: Any, *, fork: bool, controls: Sequence[int] = ()) -> None:
-    """Calls that are harmless with some arguments only."""
+    """Allow calls that are harmless with some arguments only."""
     library = _load_library()
     allow, argument = library.ALLOW, library.Arg
     for name, place, values in (

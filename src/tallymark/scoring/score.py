@@ -43,7 +43,7 @@ class Score(msgspec.Struct, frozen=True, gc=False):
     """The scores of a call that gave several; then there is no value here."""
 
     def __post_init__(self) -> None:
-        """Hold the rules: a value is finite, a failed score has none, a reason is text."""
+        """Refuse an infinite value, a failed score with a value, a reason that is not text."""
         if (
             self.reason.__class__ is not str
             or self.metadata.__class__ is not dict

@@ -144,7 +144,7 @@ def check_url(url: str, scorer: str) -> None:
 
 
 def check_seconds(seconds: float, scorer: str) -> None:
-    """A time limit of 0 would mean none at all."""
+    """Refuse a time limit of 0, which would mean none at all."""
     demand(0 < seconds < math.inf, scorer, "timeout", seconds, "a number of seconds more than 0")
 
 

@@ -25,7 +25,7 @@ DEFAULTS = {
 
 
 class WeightedScorer:
-    """Its config may set any of `DEFAULTS`."""
+    """The built-in plugin; its config may override any of `DEFAULTS`."""
 
     def score(
         self,
