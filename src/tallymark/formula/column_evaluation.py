@@ -104,7 +104,7 @@ class ColumnProgram:
         return len(self.slots) - 1
 
     def compile(self, node: Node, target: int) -> int:
-        """Add the steps that compute a node; return the slot of its value, `target` unless a leaf."""
+        """Add the steps of a node; return the slot of its value, `target` unless a leaf."""
         mark = self.in_use
         match node:
             case Number(value=value):
