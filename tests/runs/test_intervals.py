@@ -11,7 +11,7 @@ import pytest
 from tallymark.formula import Formula
 from tallymark.runs.case_columns import CaseTable
 from tallymark.runs.intervals import DRAWS, difference_interval, score_interval
-from tallymark.runs.metric_draws import find_quantile
+from tallymark.runs.monte_carlo import find_quantile
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.statistics import Interval, NoInterval
 from tallymark.runs.tally import Tally

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tallymark.judging.spending import JudgeSpending
-from tallymark.runs import swap_test
+from tallymark.runs import permutation_test
 from tallymark.runs.case_columns import Array
 from tallymark.runs.comparison import compare
 from tallymark.runs.gates import find_too_many_errors
@@ -167,13 +167,13 @@ def test_a_comparison_tries_the_ways_to_swap_once(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried: list[int] = []
-    list_ways = swap_test._list_ways
+    list_ways = permutation_test._list_ways
 
     def count(units: int, seed: int) -> Iterator[Array]:
         tried.append(units)
         return list_ways(units, seed)
 
-    monkeypatch.setattr(swap_test, "_list_ways", count)
+    monkeypatch.setattr(permutation_test, "_list_ways", count)
     compare(keep_run(app, "r1"), keep_run(app, "r2", shift=1))
     assert len(tried) == 1
 

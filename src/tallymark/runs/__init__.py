@@ -1,1 +1,1 @@
-"""One `Run` whatever its door: record, tally, score and interval, comparison, gates, reports."""
+"""`Run`: record, tally, score with interval, comparison, gates and reports."""

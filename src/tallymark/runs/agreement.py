@@ -1,10 +1,10 @@
-"""How far two who judge the same cases agree: Cohen's kappa, and what judges said of a case.
+"""Agreement of two judges of the same cases: Cohen's kappa, and verdicts on a case.
 
-Kappa is how much of the agreement that chance leaves open was reached: (observed - expected) /
-(1 - expected), where expected is what two would reach who keep to their shares of words and do not
-look (Cohen 1960). Its interval draws the table of both from what was seen, the lower end with one
-more case on which they disagree, the upper end with one more on which they agree, as the exact
-interval of a share does: full agreement has an interval too, and what is missed is at most 5 % (see
+Kappa is the reached part of the agreement that chance leaves open: (observed - expected) /
+(1 - expected), where expected is the agreement of two judges who choose their labels at random in
+the same proportions (Cohen 1960). Its interval draws the joint table, the lower end with one more
+case of disagreement, the upper end with one more of agreement, like the exact interval of a share:
+full agreement has an interval too, and it misses the true value in at most 5 % (see
 docs/decisions/0041-people-and-judges.md).
 """
 
@@ -29,15 +29,15 @@ _DRAWS = 4000
 _NEXT_TO_NOTHING = 0.02
 """Cases that a cell without any is drawn with: a Dirichlet has no cell of 0."""
 _MIDDLE = 0.5
-"""From here on a judge says pass whose value has no threshold."""
+"""The value that passes if a judge has no threshold."""
 
 
 class Agreement(msgspec.Struct, frozen=True, kw_only=True):
-    """What two said of the same cases."""
+    """Verdicts of two judges on the same cases."""
 
     labels: list[str]
     table: list[list[int]]
-    """How often the first said the word of the row, and the second that of the column."""
+    """Counts by the label of the first (row) and of the second (column)."""
     kappa: float | None
     interval: Interval | None
     reason: str | None
@@ -45,17 +45,17 @@ class Agreement(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def cases(self) -> int:
-        """How many both spoke of."""
+        """Cases that both judged."""
         return sum(map(sum, self.table))
 
     @property
     def agreed(self) -> int:
-        """Of how many they said the same."""
+        """Cases with the same verdict."""
         return sum(row[place] for place, row in enumerate(self.table))
 
 
 def measure_agreement(pairs: Iterable[tuple[str, str]]) -> Agreement:
-    """The agreement of two by what they said of each case, in pairs."""
+    """Agreement of two judges, from pairs of labels."""
     counts = Counter(pairs)
     labels = sorted({label for pair in counts for label in pair})
     table = [[counts[first, second] for second in labels] for first in labels]
@@ -114,7 +114,7 @@ def list_judged(result: CaseResult) -> list[CheckResult]:
 
 
 def find_judge_verdict(result: CaseResult, name: str | None = None) -> bool | None:
-    """Whether all judges of a case passed it, or the one of that name; None: none spoke."""
+    """True if all judges of a case passed it, or the named one; None if none judged it."""
     said = [
         _passes(each)
         for each in list_judged(result)
@@ -126,7 +126,7 @@ def find_judge_verdict(result: CaseResult, name: str | None = None) -> bool | No
 def _walk(checks: tuple[CheckResult, ...]) -> Iterator[CheckResult]:
     for check in checks:
         inner = list(_walk(check.parts))
-        # What was asked of a judge once may be told of the whole and of its parts.
+        # One call of a judge may appear in a check and in its parts.
         yield from inner if any(map(_is_judged, inner)) else [check]
 
 

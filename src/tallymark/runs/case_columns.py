@@ -33,12 +33,12 @@ Array: TypeAlias = "NDArray[np.float64]"
 Rows: TypeAlias = "NDArray[np.intp]"
 PASSED = "passed"
 ERRORS = "errors"
-"""Of all results, also of those that did not run."""
+"""Over all results, including those that did not run."""
 TOKENS = ("input_tokens", "output_tokens")
 AMOUNTS = (*MEASURES, "judge_cost", *TOKENS, "total_tokens")
 """Quantities that have no upper end; the others are shares between 0 and 1."""
 EXTREMES = {"max": 100.0, "min": 0.0, "p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
-"""Statistics of which no sum can tell, as percentiles."""
+"""Statistics that sums cannot give, such as percentiles."""
 
 
 _SCORED = "scored "
@@ -51,9 +51,9 @@ class Column(NamedTuple):
 
     totals: Array
     weights: Array
-    """Of how many results."""
+    """Number of results."""
     known: Array
-    """Of how many results it is known; of none, where it is known of fewer than all."""
+    """Number of results with a value; None where all have one."""
     squares: Array
     """The sum of squares."""
     highest: Array
@@ -61,7 +61,7 @@ class Column(NamedTuple):
 
 
 _FIELDS = ("total", "known", "known", "squares", "high", "low")
-"""Where each of them comes from, of amounts that were added up."""
+"""The case of each added amount."""
 
 
 class Metric(NamedTuple):
@@ -75,7 +75,7 @@ class Metric(NamedTuple):
 
 
 class Sums(Protocol):
-    """A run in many draws or swaps: what a quantity comes to in each of them."""
+    """Values of a quantity in each draw or swap of a run."""
 
     def add_up(self, quantity: str, named: str | None) -> tuple[Array, Array]:
         """The totals and the weights, of an eval or of the whole run; NaN where not known."""
@@ -87,7 +87,7 @@ class Sums(Protocol):
 
 
 class CaseTable:
-    """Some cases, a row each. A column is made once, for all formulas that ask for it."""
+    """Cases as rows. A column is built once for all formulas that use it."""
 
     def __init__(self, cases: Iterable[tuple[str, CaseCounts]]) -> None:
         self._names: list[str] = []
@@ -227,7 +227,7 @@ def _find_measured(counts: CaseCounts, scorer: str) -> Amounts | float | None:
 
 
 def _stack_amounts(amounts: Sequence[Amounts | float | None]) -> Column:
-    """Of each case its sums, or its one value, or nothing; weighted by how many are known."""
+    """Sums or single values of each case, weighted by the number of known ones."""
     if set(map(type, amounts)) <= {float, int}:  # one value each: its own highest and lowest
         totals, known = _make_array(amounts), np.ones(len(amounts))
         return Column(totals, known, known, totals * totals, totals, totals)
@@ -249,7 +249,7 @@ def _make_array(values: Sequence[Any]) -> Array:
 
 
 def find_metric(name: str, evals: Collection[str | None], scorers: Collection[str] = ()) -> Metric:
-    """What a name of a formula stands for."""
+    """The meaning of a name in a formula."""
     if name == "success_pct":
         return Metric("mean", PASSED, factor=100.0)
     if name in RUN_METRICS:

@@ -1,4 +1,4 @@
-"""When a score passes, and what the checks of a case say together: the same by every door."""
+"""Thresholds of scores and verdicts of cases, the same for every kind of run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tallymark.traces import Trace
 
 DEFAULT_THRESHOLD = 0.7
-"""The value that passes when neither caller, case, scorer nor suite says another."""
+"""Default threshold, unless caller, case, scorer or suite sets one."""
 THRESHOLD_ROUNDING = 1e-9
 """A value this little below its threshold reaches it: weighted sums round."""
 
@@ -63,9 +63,9 @@ def judge_trace(
     scores: Iterable[Score],
     asked: str | None = None,
 ) -> CaseResult:
-    """The result of a trace that was scored, its scores in the order of the thresholds.
+    """The result of a scored trace, its scores in the order of the thresholds.
 
-    Where nobody knows better, what was asked is what the trace says.
+    Without a given question, the trace's own is used.
     """
     checks: list[CheckResult] = []
     for (name, threshold), score in zip(thresholds.items(), scores, strict=True):
@@ -88,7 +88,7 @@ def make_result(  # noqa: PLR0913, PLR0917 (two callers, who know all of it)
     error: str | None,
     asked: str | None,
 ) -> CaseResult:
-    """A result with the numbers of its trace; a duration of 0 is one that nobody measured."""
+    """Add the numbers of the trace; a duration of 0 was not measured."""
     spent = trace.sum_spending()
     return CaseResult(
         case=case,
@@ -107,9 +107,9 @@ def make_result(  # noqa: PLR0913, PLR0917 (two callers, who know all of it)
 
 
 def judge_case(checks: Iterable[CheckResult]) -> CaseStatus:
-    """Failed when a check failed, else error when one could not be done, else passed.
+    """Failed if a check failed, otherwise error if one could not be done, otherwise passed.
 
-    A check that failed decides the case, whatever the one that broke would have said.
+    A failed check decides the case, even if another one could not be done.
     """
     status: CaseStatus = "passed"
     for check in checks:

@@ -44,7 +44,7 @@ CHANGE_KINDS: dict[ChangeKind, str] = {
     "only_first": "Only in the first run",
     "only_second": "Only in the second run",
 }
-"""How a case can change, the worst first."""
+"""Kinds of change of a case, worst first."""
 VerdictOutcome = Literal["better", "worse", "not_worse", "inconclusive"]
 VERDICT_TITLES: dict[VerdictOutcome, str] = {
     "better": "Better",
@@ -60,14 +60,14 @@ FEW_CASES = 10
 
 
 class RegressionRule(msgspec.Struct, frozen=True):
-    """What counts as worse."""
+    """Settings of the regression test."""
 
     alpha: float = 0.05
-    """How often a run that is as good may be called worse."""
+    """Probability of calling an equally good run worse."""
     tolerance: float | str = "1%"
-    """How much of the score may be lost: points, or a share of the first run's score."""
+    """Tolerated loss: points, or a share of the first run's score."""
     strict: bool = False
-    """Any drop counts, of the score or of a case, whatever the tolerance and the test say."""
+    """Report any drop of the score or of a case, regardless of tolerance and test."""
 
     def allowed_loss(self, score: float) -> float:
         """The tolerance in points, for a first run with this score."""
@@ -114,16 +114,16 @@ class CaseChange(msgspec.Struct, frozen=True):
     case: str
     kind: ChangeKind
     first: str
-    """How often it passed, as `2/3`; empty where it did not run."""
+    """Passed epochs as `2/3`; empty if it did not run."""
     second: str
     reason: str = ""
-    """Of a case that is worse off: why."""
+    """Reason for a worse case."""
     name: str = ""
-    """What people call the case."""
+    """Display name of the case."""
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All that can be said about two runs."""
+    """The comparison of two runs."""
 
     first: ComparedRun
     second: ComparedRun
@@ -139,9 +139,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The worst first."""
     warnings: list[str]
     p_value: float | None
-    """Of the score; with several comparisons at once adjusted for their number (Holm 1979)."""
+    """p-value of the score, adjusted for the number of comparisons (Holm 1979)."""
     compared: int = 1
-    """How many comparisons were made at once."""
+    """Number of comparisons made together."""
     rule: RegressionRule = RegressionRule()
 
     def of_kind(self, kind: ChangeKind) -> list[CaseChange]:
@@ -155,16 +155,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RegressionVerdict(msgspec.Struct, frozen=True):
-    """Whether the second run is worse, and why, in one sentence."""
+    """One sentence: is the second run worse, and by what."""
 
     outcome: VerdictOutcome
     passes: bool
-    """What a gate says: inconclusive passes only if no more than the tolerance was lost."""
+    """Gate result: inconclusive passes only if no more than the tolerance was lost."""
     reason: str
 
     @property
     def title(self) -> str:
-        """As people read it."""
+        """Text for readers."""
         return VERDICT_TITLES[self.outcome]
 
 
@@ -187,7 +187,7 @@ def compare(
     parsed = tallies[0].formula(text, also=names)
     order = list(CHANGE_KINDS)
     changes = sorted(_find_changes(first, second), key=lambda each: order.index(each.kind))
-    # A formula of errors is over all that was asked; any other over what ran in both.
+    # Formulas of errors use all cases; others use the cases that ran in both.
     by_errors = "error_pct" in parsed.names and "error_pct" not in tallies[0].scorers
     whole = all(len(run.results) == run.tally.finished for run in (first, second))
     shared = SharedCases(
@@ -270,7 +270,7 @@ def adjust_p_values(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def is_regression(comparison: Comparison, rule: RegressionRule | None = None) -> bool:
-    """Whether the second run is shown to be worse than the first; `verdict` says why."""
+    """True if the second run is shown to be worse than the first; `verdict` gives the reason."""
     return verdict(comparison, rule).outcome == "worse"
 
 
@@ -347,7 +347,7 @@ def _judge_by_score(
 def _judge_small_loss(
     comparison: Comparison, rule: RegressionRule, allowed: float, fell: str, lost: Sequence[str]
 ) -> RegressionVerdict:
-    """Of a score that fell by no more than the tolerance, if at all: is that enough to say so?"""
+    """The verdict on a loss within the tolerance: can a larger one be ruled out?"""
     ends = comparison.score.difference.interval
     errors, missing = comparison.second.errors, comparison.second.missing
     within = f", within the tolerance of {format_score(allowed)}" if fell else ""
@@ -462,7 +462,7 @@ def _find_reason(result: CaseResult) -> str:
 def _list_warnings(
     records: tuple[RunRecord, RunRecord], tallies: tuple[Tally, Tally], formula: str, shared: int
 ) -> Iterator[str]:
-    """What makes the comparison less fair than it looks."""
+    """Reasons why the comparison may be unfair."""
     first, second = records
     if first.definition_hash != second.definition_hash:
         yield "the suites differ: a case of the same name may not ask the same"

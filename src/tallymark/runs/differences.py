@@ -1,4 +1,4 @@
-"""One run's score less another's: how much, how sure, and how likely by luck alone."""
+"""One run's score less another's: size, interval and p-value."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 
 from tallymark.runs.case_columns import CaseTable
 from tallymark.runs.intervals import difference_interval
+from tallymark.runs.permutation_test import FEW_CASES, SwapTest, pair_units, try_swaps
 from tallymark.runs.run import read_counted, scan_results
 from tallymark.runs.statistics import Interval
-from tallymark.runs.swap_test import FEW_CASES, SwapTest, pair_units, try_swaps
 from tallymark.runs.tally import MetricValues, Tally
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ class Difference(msgspec.Struct, frozen=True):
     value: float | None = None
     interval: Interval | None = None
     p_value: float | None = None
-    """How often luck alone makes the second run at least as bad as it is."""
+    """Probability that chance alone makes the second run at least as bad."""
     units: int = 0
-    """How many cases or results could show it."""
+    """Number of cases or results that could show a difference."""
 
 
 class SharedCases:
@@ -42,7 +42,7 @@ class SharedCases:
         *,
         with_errors: bool = False,
     ) -> None:
-        """The `tallies` are those of all results, from whoever has them."""
+        """`tallies` are the counts of all results, if the caller has them."""
         whole = tallies or (Tally(first), Tally(second))
         names: set[str] = set.intersection(
             *(
@@ -50,7 +50,7 @@ class SharedCases:
                 for tally in whole
             )
         )
-        # Sorted: the same results in another order of arrival come to the same.
+        # Sorted, so that the order of arrival does not change the result.
         self.names = sorted(names)
 
         def keep(result: CaseResult) -> bool:
@@ -77,7 +77,7 @@ class SharedCases:
         return [tally.metrics() for tally in self.tallies]
 
     def scores(self, formula: Formula) -> tuple[float | None, float | None]:
-        """What both runs come to by a formula, over these cases."""
+        """Values of a formula for both runs over these cases."""
         one, two = (
             tally.score(formula, values).score
             for tally, values in zip(self.tallies, self._metrics, strict=True)
@@ -107,5 +107,5 @@ class SharedCases:
         return found
 
     def test(self, formula: Formula, *, seed: int = 0) -> SwapTest | None:
-        """Whether the second run is worse by more than luck."""
+        """True if the second run is worse by more than chance."""
         return try_swaps([(formula, False)], *self._units, seed=seed)[0]

@@ -35,7 +35,7 @@ def find_shortfall(run: Run, at_least: float) -> str | None:
 
 
 def reaches(value: float, wanted: float) -> bool:
-    """As a threshold is reached: 100 times a mean of 0.58 is a little less than 58."""
+    """True if a value reaches a threshold despite rounding: 100 * 0.58 is a little less than 58."""
     return value + THRESHOLD_ROUNDING * max(1.0, abs(wanted)) >= wanted
 
 
@@ -67,7 +67,7 @@ def read_allowance(text: str, total: int) -> float:
 
 
 def read_tolerance(tolerance: float | str, score: float) -> float:
-    """How many points may be lost: `5`, or `2%` of a score."""
+    """Tolerated loss in points: `5`, or `2%` of a score."""
     text = str(tolerance).strip()
     try:
         value = float(text.removesuffix("%"))

@@ -1,8 +1,8 @@
-"""How sure a score is: the 95 % interval of a run's score, and of the difference of two.
+"""95 % confidence intervals of a run's score, and of the difference of two.
 
-If the same agent were asked again, with new cases like these and the same named evals, its long-run
-score would lie in the interval 95 times out of 100. The metrics are drawn (`metric_draws`), the
-formula is evaluated on every draw, and the middle 95 % of that is the interval.
+If the agent answered many new cases like these, with the same named evals, its long-run score would
+be inside the interval in 95 of 100 repetitions. The metrics are drawn (`monte_carlo`), the
+formula is evaluated on every draw, and the middle 95 % of the values is the interval.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tallymark.runs.case_columns import (
     CaseTable,
     mean_of_scorer,
 )
-from tallymark.runs.metric_draws import MetricDraws, draw_joint_normals, draw_normals, find_quantile
+from tallymark.runs.monte_carlo import MetricDraws, draw_joint_normals, draw_normals, find_quantile
 from tallymark.runs.statistics import Interval, NoInterval
 from tallymark.runs.tally import Tally
 
@@ -44,7 +44,7 @@ def score_interval(
 def scorer_intervals(
     tally: Tally, *, seed: int = 0, draws: int = DRAWS
 ) -> dict[str, Interval | NoInterval]:
-    """Of the mean of each scorer, as a formula of it alone has it, whatever it is called."""
+    """The interval of each scorer's mean, as a formula of it alone has it."""
     table = _list_ran(tally)
     seen = {
         name: CaseColumns(table, ["mean"], {"mean": mean_of_scorer(name)}) for name in tally.scorers
@@ -100,7 +100,7 @@ def difference_interval(
 
 
 def _refuse(columns: CaseColumns) -> NoInterval | None:
-    """What can be said without drawing."""
+    """Intervals that need no draws."""
     if not len(columns):
         return NoInterval("no case ran")
     if not columns.metrics:

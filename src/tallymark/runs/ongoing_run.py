@@ -1,4 +1,4 @@
-"""`OngoingRun`: a run while it goes on, whatever the door. What arrives is counted and kept."""
+"""`OngoingRun`: counts and stores results while a run is in progress."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 class ResultSink(Protocol):
-    """Takes results that are to be kept."""
+    """Accept results to store."""
 
     def put(self, result: CaseResult) -> None:
         """Takes one; blocks while there is no room."""
@@ -48,29 +48,29 @@ class ResultSink(Protocol):
         """Takes one; lets others go on while there is no room."""
 
     def close(self) -> None:
-        """Returns when all that was taken is kept."""
+        """Return when all accepted results are stored."""
 
 
 class RunKeeper(Protocol):
-    """Whoever keeps runs; the store is one."""
+    """A store of runs."""
 
     def create_run(self, record: RunRecord) -> None:
-        """Keeps a new run."""
+        """Store a new run."""
 
     def save_run(self, record: RunRecord) -> None:
-        """Keeps what has changed of a run."""
+        """Store the changes of a run."""
 
     def open_writer(self, run_id: str) -> ResultSink:
-        """Something that keeps the results of a run."""
+        """A store of a run's results."""
 
     def open_results(
         self, record: RunRecord, keys: Iterable[tuple[str, int]]
     ) -> Sequence[CaseResult]:
-        """Results that are kept, of these cases and epochs in this order."""
+        """Stored results of these cases and epochs, in this order."""
 
 
 class RunWatch(Protocol):
-    """Whoever wants to see a run go on."""
+    """Observer of a run."""
 
     def started(self, record: RunRecord, tally: Tally, formula: Formula) -> None:
         """A run begins, or goes on with what it had."""
@@ -83,7 +83,7 @@ class RunWatch(Protocol):
 
 
 class OngoingRun:
-    """Counts and keeps results. As a context it has an end, also after Ctrl-C or a full disk."""
+    """Counts and stores results; as a context manager, ends the run even after Ctrl-C."""
 
     def __init__(  # noqa: PLR0913 (a run and whoever wants to know of it, by keyword)
         self,
@@ -96,10 +96,9 @@ class OngoingRun:
         watch: RunWatch | None = None,
         tally: Tally | None = None,
     ) -> None:
-        """`earlier` results are those of a run that goes on; `tally` counts in a way of its own.
+        """`earlier` are results of a resumed run; `tally` replaces the default counts.
 
-        With a tally of its own, the run does not hold on to its results, and neither does a run
-        that is kept, unless it is small.
+        With its own tally, or with a store unless it is small, the run does not hold its results.
         """
         self.record = record
         self.formula = formula
@@ -108,7 +107,7 @@ class OngoingRun:
         held = self._knows_keys and not self.tally.finished
         self.results: list[CaseResult] | None = [] if held else None
         self.keys = ResultKeys(each.key for each in earlier)
-        """Of all results, those included that are not held; of none with a tally of its own."""
+        """Counts of all results, including those not held; empty with a custom tally."""
         self.tally.door = record.tags.get("door")
         if isinstance(chosen := record.tags.get("chosen"), dict):  # else a tag of the suite's own
             self.tally.left_out = chosen.get("left_out", {})
@@ -163,7 +162,7 @@ class OngoingRun:
             self._watch.moved(result, self.tally)
 
     async def aadd(self, result: CaseResult) -> None:
-        """The same where an event loop should go on meanwhile."""
+        """Add results without blocking the event loop."""
         self.tally.add(result)
         if self._knows_keys:
             self._hold(result)
@@ -188,7 +187,7 @@ class OngoingRun:
 
 @contextmanager
 def open_keeper(given: RunKeeper | str | Path | None) -> Iterator[RunKeeper | None]:
-    """What a caller gave as `store`: a store, or its address, which is then closed again."""
+    """The caller's `store`: a store, or an address, which is closed again."""
     if not isinstance(given, str | Path):
         if given is not None and not hasattr(given, "open_writer"):
             raise InvalidInput(f"store is an address or an open store, not {type(given).__name__}")
@@ -261,7 +260,7 @@ def make_id(letter: str) -> str:
 
 
 def derive_id(letter: str, asked_as: str, number: int = 0) -> str:
-    """The same for the same request, made again, whose name is `SECONDS-CHANCE`; else as any id."""
+    """The run id: the same when a request is repeated whose key is `SECONDS-CHANCE`."""
     digest = hashlib.sha256(f"{asked_as} {number}".encode()).digest()
     seconds = int(asked_as.partition("-")[0])
     return letter + _write_number(seconds, 6) + _write_number(int.from_bytes(digest), 4)

@@ -1,6 +1,6 @@
-"""Which cases of two versions of a suite are the same: by name or, without one, by what they ask.
+"""Pairs the cases of two versions of a suite by name or, without one, by prompt.
 
-So evals may be moved about between two versions of a suite.
+So cases may be moved between versions of a suite.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ if TYPE_CHECKING:
 
 
 def list_prompts(run: Run) -> dict[str, str]:
-    """What the unnamed cases of a suite in YAML ask; traces have their ids for names."""
+    """Prompts of the unnamed cases of a YAML suite; traces are named by their ids."""
     if "door" in run.record.tags:
         return {}
     return {r.case: r.input for r in run.results if r.input and r.case.startswith("#")}
 
 
 def pair_unnamed(known: Mapping[str, str], asked: Mapping[str, str]) -> dict[str, str | None]:
-    """For cases that were asked, the keys of those among the `known` that ask the same.
+    """Keys of the `known` cases with the same prompt, for each case that ran.
 
-    None is a case whose own key another has; one that is not there keeps its key. Both are given
-    with their prompts.
+    None is a case whose key belongs to another; a missing one keeps its key. Both are given with
+    their prompts.
     """
-    # Where a prompt stands several times, a case that has not moved keeps its place.
+    # If a prompt occurs several times, a case that has not moved keeps its place.
     keys = {case: case for case, prompt in asked.items() if known.get(case) == prompt}
     free: dict[str, list[str]] = {}
     for case, prompt in reversed([*known.items()]):

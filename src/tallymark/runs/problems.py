@@ -1,4 +1,4 @@
-"""What a case and a model are called, and why a result is not a pass: words of every report."""
+"""Display names of cases and models, and reasons why a result is not a pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tallymark.text import clean_line, format_beside, format_value
 
 
 def name_case(result: CaseResult, most: int = 60) -> str:
-    """What people call a case: its name or, without one, its number and what it asks."""
+    """Display name of a case: its name or, without one, its number and prompt."""
     return name_question(result.case, result.input, most)
 
 
@@ -21,7 +21,7 @@ def show_result(result: CaseResult) -> CaseResult:
 
 
 def name_question(case: str, prompt: str, most: int = 60) -> str:
-    """The same of a case that was perhaps never asked."""
+    """Display name of a case that may not have run."""
     return f"{case} {clean_line(prompt, most)}" if prompt and case.startswith("#") else case
 
 
@@ -44,7 +44,7 @@ def name_suite(record: RunRecord) -> str:
 
 
 def describe_unrun(record: RunRecord, finished: int | None = None) -> str | None:
-    """How much of a run was never asked, and why; None where nothing is missing.
+    """Number of cases that did not run, and the reason; None if none is missing.
 
     For example `2 of 4 not run (the budget is spent)`.
     """
@@ -56,7 +56,7 @@ def describe_unrun(record: RunRecord, finished: int | None = None) -> str | None
 
 
 def list_exchange(result: CaseResult) -> Iterator[tuple[str, str]]:
-    """What was asked and what was answered, as far as it is known."""
+    """Prompt and answer, as far as known."""
     if result.input:
         yield "asked", result.input
     if result.output or result.status == "failed":
@@ -64,9 +64,9 @@ def list_exchange(result: CaseResult) -> Iterator[tuple[str, str]]:
 
 
 def describe_check(check: CheckResult) -> tuple[str, str]:
-    """What a check is, and why it passed or failed: `tone`, `0.42 (needs 0.7): too curt`.
+    """A check, and why it passed or failed: `tone`, `0.42 (needs 0.7): too curt`.
 
-    A value that the reason does not have stands behind the name.
+    The value goes after the name if the reason does not contain it.
     """
     title, said = check.name or check.kind, []
     if check.value is not None and check.threshold is None:

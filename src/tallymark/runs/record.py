@@ -1,9 +1,9 @@
-"""What is kept of a run: plain records that the store writes, and reports and comparisons read.
+"""Stored records of a run, which the store writes and reports and comparisons read.
 
-A run is one suite against one model or agent, or traces that were scored; several models in one
-command make several runs that share a `group`. A case result is stored as soon as it is there, so
-these are structs and not a tree of validated models; they cannot form circles, so the garbage
-collector need not look at them.
+A run is one suite against one model or agent, or a set of scored traces; several models in one
+command make several runs that share a `group`. A case result is stored as soon as it exists, so
+these are structs without validation; they cannot form cycles, so the garbage collector can skip
+them.
 """
 
 from __future__ import annotations
@@ -20,43 +20,43 @@ from tallymark.traces import Trace
 RunStatus = Literal[
     "queued", "running", "completed", "partial_failure", "failed", "cancelled", "interrupted"
 ]
-"""`interrupted` is what a run is called that nobody works on, though it never came to an end."""
+"""`interrupted` is a run that has no worker and did not end."""
 SENT_TAG = "sent"
-"""A tag of runs that came from elsewhere: nothing that they name is run here."""
+"""Tag of rescored runs whose suite now asks other questions."""
 NOTES_TAG = "rescore_notes"
 """A tag of runs rescored by a suite: where its questions are others than those that were asked."""
 CaseStatus = Literal["passed", "failed", "error"]
 
 
 class CheckResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """What one check said."""
+    """Result of one check."""
 
     kind: str
-    """As written in the suite: `match`, `max_tokens`, `scorer`, `or`."""
+    """Type as in the suite: `match`, `max_tokens`, `scorer`, `or`."""
     passed: bool
     reason: str = ""
     name: str | None = None
-    """Of a `scorer` check: the name that formulas use."""
+    """Of a `scorer` check: its name in formulas."""
     value: float | None = None
-    """Of a `scorer` check: what it measured."""
+    """Of a `scorer` check: its value."""
     label: str | None = None
-    """Of a `scorer` check: the word it chose, with or without a number."""
+    """Of a `scorer` check: its label, with or without a value."""
     threshold: float | None = None
-    """Of a `scorer` check: the value that passes."""
+    """Of a `scorer` check: its threshold."""
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Of a `scorer` check: what else it told."""
+    """Of a `scorer` check: its metadata."""
     version: str | None = None
-    """Of a `scorer` check: the scorer's own, or a hash of its code."""
+    """Of a `scorer` check: its version, or a hash of its code."""
     error: str | None = None
     """Why the check itself could not be done; unless another check failed, the case is an error."""
     parts: tuple[CheckResult, ...] = ()
-    """Of an `or`: each alternative."""
+    """Results of the alternatives of an `or`."""
     judge: JudgeSpending | None = None
-    """What judges took for it; None where none was asked."""
+    """Cost of judges; None if none was called."""
 
 
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One case, asked once."""
+    """One case, run once."""
 
     case: str
     """The case's name, or `#3` for the third case when it has none."""
@@ -65,7 +65,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     epoch: int = 0
     status: CaseStatus
     input: str = ""
-    """What was asked, templates filled in; of a conversation, what the user said in every turn."""
+    """The prompt with templates filled in; of a conversation, the user's turns."""
     output: str = ""
     checks: tuple[CheckResult, ...] = ()
     latency: float | None = None
@@ -77,12 +77,12 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tokens_counted_by: Literal["provider", "local"] | None = None
     error: str | None = None
     tries: int = 1
-    """How often was asked; in a conversation, in the turn that took the most."""
+    """Number of attempts; in a conversation, of the turn that needed most."""
     trace: Trace | None = None
 
     @property
     def key(self) -> tuple[str, int]:
-        """What must not occur twice in a run."""
+        """Identity of a result within a run."""
         return (self.case, self.epoch)
 
     @property
@@ -92,7 +92,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def scores(self) -> dict[str, CheckResult]:
-        """What each scorer said, by its name; of several scores of one call, each."""
+        """Scores by name, including each of several scores of one call."""
         found = {check.name: check for check in self.checks if check.name is not None}
         for check in self.checks:
             if check.parts and check.kind == "scorer":
@@ -116,8 +116,9 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     group: str | None = None
     """Shared by the runs of one command."""
     definition: str = ""
-    """The suite as JSON text, templates not filled in, so that no secret is in it; empty unless
-    it was asked for."""
+    """The suite as JSON without filled-in templates, so that it contains no secrets; empty unless
+    requested.
+    """
     definition_hash: str = ""
     epochs: int = 1
     created_at: float = 0.0
@@ -137,7 +138,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
     failed: int = 0
     errors: int = 0
     total: int = 0
-    """Cases times epochs that the run should have; 0 where nobody knows before it ends."""
+    """Expected number of results; 0 if unknown before the end."""
     error: str | None = None
     """Why the run as a whole failed."""
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -182,12 +183,12 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def may_repeat(self) -> bool:
-        """Whether cases may be asked more than once: by the run, or by an eval of its suite."""
+        """True if cases may run more than once, by the run or by an eval."""
         return self.epochs > 1 or '"epochs":' in self.definition
 
 
 class RepeatedCases(msgspec.Struct, frozen=True, kw_only=True):
-    """Mean, pass@k and pass^k of cases that were asked several times."""
+    """Mean, pass@k and pass^k of repeated cases."""
 
     all: Repeats | None
     cases: dict[str, Repeats]
@@ -202,4 +203,4 @@ class RunDetails(RunRecord, frozen=True, kw_only=True):
     explanation: dict[str, Any] | None = None
     """The formula with the values of the run, and the contribution of each term."""
     repeats: RepeatedCases | None = None
-    """None where every case was asked once."""
+    """None if every case ran once."""

@@ -1,9 +1,8 @@
-"""What repeating a case tells: its mean, pass@k and pass^k.
+"""Mean, pass@k and pass^k of repeated cases.
 
 pass@k is the chance that at least one of k tries passes (Chen et al. 2021, "Evaluating Large
 Language Models Trained on Code", equation 1), pass^k that all of them do (Yao et al. 2024,
-"tau-bench"). Both estimates are unbiased: of the n tries that were made, every choice of k is
-equally likely.
+"tau-bench"). Both estimates are unbiased: of the n tries, every choice of k is equally likely.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def pass_all_k(tries: int, passed: int, k: int) -> float:
 
 
 def summarise_repeats(counts: CaseCounts) -> Repeats | None:
-    """Of one case; None when it did not run."""
+    """Values of one case; None if it did not run."""
     return _summarise(counts.ran, counts.passed) if counts.ran else None
 
 

@@ -1,6 +1,6 @@
-"""The table of report files: by the ending of its name, the module that writes it.
+"""Table of report formats: file ending to module.
 
-The modules are imported when a report is asked for: some are heavy, and `tally --help` lists the
+The modules are imported when a report is written: some are heavy, and `tally --help` lists the
 endings.
 """
 
@@ -21,7 +21,7 @@ class ReportFormat(NamedTuple):
     module: str
     """With its `REPORT`."""
     called: str = ""
-    """What the format is called, where its ending does not say it."""
+    """Name of the format, if it differs from its ending."""
 
 
 class ReportKind(NamedTuple):
@@ -34,9 +34,9 @@ class ReportKind(NamedTuple):
     gives: str
     """For the docs: what stands in it."""
     stream: Callable[..., Iterator[str]] | None = None
-    """Of a report that has every result: the same text in small pieces."""
+    """Write a report with every result in small pieces."""
     compares: bool = False
-    """Whether it has a place for comparisons."""
+    """True if the format shows comparisons."""
 
     def list_pieces(self, runs: Sequence[Run], comparisons: Sequence[Comparison]) -> Iterable[str]:
         """The text, in small pieces where it has every result."""

@@ -47,11 +47,11 @@ _FACTS: dict[str, Kind] = {
 }
 """The columns before the scores, with the types that Parquet gives them."""
 _PARTS: dict[str, Kind] = {"value": "number", "label": "text", "reason": "text", "error": "text"}
-"""What is written of a score. The value's column has the scorer's name, the others a dot more."""
+"""Columns of a score. Its value is under the scorer's name, the others under NAME.FIELD."""
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _ROOM_HINT = "make room, or name another place; what was there before is as it was"
 _ABANDONED_S = 60.0
-"""Seconds after which a part that nobody holds was left by a process that is gone."""
+"""Age in seconds at which an unlocked part is considered abandoned."""
 
 
 def open_result_file(path: Path, scorers: Sequence[str]) -> AbstractContextManager[WriteResult]:
@@ -73,9 +73,9 @@ def _write_results(path: Path, make: MakeWriter, scorers: Sequence[str]) -> Iter
 
 @contextmanager
 def open_whole_file(path: Path) -> Iterator[IO[bytes]]:
-    """A file that is in its place when the block ends well, and nowhere otherwise.
+    """A file that appears when the block ends well, and not otherwise.
 
-    What somebody who was killed has left of the same file is removed.
+    Parts of the same file that a killed process left are removed.
     """
     with _explain_failure(path, InvalidInput):
         _remove_abandoned(path)
@@ -94,9 +94,9 @@ def open_whole_file(path: Path) -> Iterator[IO[bytes]]:
 
 
 def check_place(path: Path) -> None:
-    """Refuses a place where no file can be made, before anything is done for what it will hold.
+    """Refuse a path where no file can be made, before any work is done for it.
 
-    Folders that are not there yet may be made. It is tried: permissions say nothing to root.
+    Missing folders may be created. It tries to write, since permissions do not bind root.
     """
     with _explain_failure(path, InvalidInput):
         home = next((each for each in path.parents if each.exists()), path.parent)
@@ -114,7 +114,7 @@ def _open_part(path: Path, folder: Path) -> IO[bytes]:
 def _explain_failure(
     path: Path, kind: type[TallymarkError], only: Sequence[int] = ()
 ) -> Iterator[None]:
-    """Names the file; with `only`, where one of these has kept it from being written."""
+    """Add the file name to errors; with `only`, to errors of these kinds."""
     try:
         yield
     except OSError as error:
@@ -127,7 +127,7 @@ def _explain_failure(
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Whoever writes a part holds it locked, but for the moment in which it is made."""
+    """True if a part is locked by its writer; it is unlocked only while it is created."""
     for part in path.parent.glob(f".{glob.escape(path.name)}.????????.part"):
         with suppress(OSError), part.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

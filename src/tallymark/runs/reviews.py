@@ -12,7 +12,7 @@ from tallymark.errors import InvalidInput
 from tallymark.text import clean_line, format_number
 
 VERDICT = "verdict"
-"""Name of the score that says whether a case is right as a whole."""
+"""Name of the score for the case as a whole."""
 COMMENT = "comment"
 """Name of a review without a score."""
 PASS, FAIL = "pass", "fail"

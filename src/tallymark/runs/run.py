@@ -1,4 +1,4 @@
-"""`Run`: one run by whatever door: its results by case, its score explained; what it comes to."""
+"""`Run`: one run with its results by case, its metrics and its explained score."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class CaseOutcome(NamedTuple):
-    """How many results of a case ended in which way."""
+    """Number of results of a case by outcome."""
 
     passed: int
     failed: int
@@ -58,7 +58,7 @@ class CaseOutcome(NamedTuple):
 
 
 class KeptResults(Sequence[CaseResult]):
-    """The results of a run that are kept elsewhere; few of them are in memory at a time."""
+    """Results stored elsewhere; only a few are in memory at a time."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[CaseResult]:
@@ -80,7 +80,7 @@ class KeptResults(Sequence[CaseResult]):
 
     @abstractmethod
     def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
-        """Those of some cases, in order."""
+        """Results of these cases, in order."""
 
     @abstractmethod
     def read_counted(self) -> Iterator[CaseResult]:
@@ -88,7 +88,7 @@ class KeptResults(Sequence[CaseResult]):
 
     @abstractmethod
     def scan(self) -> Iterator[CaseResult]:
-        """The same in no order."""
+        """All results, in any order."""
 
     @abstractmethod
     def scan_whole(self) -> Iterator[CaseResult]:
@@ -111,7 +111,7 @@ def read_counted(results: Sequence[CaseResult]) -> Iterable[CaseResult]:
 
 
 def scan_results(results: Sequence[CaseResult]) -> Iterable[CaseResult]:
-    """The same where the order does not matter: they need not all be in memory to be sorted."""
+    """All results in any order, without sorting them in memory."""
     return results.scan() if isinstance(results, KeptResults) else results
 
 
@@ -154,12 +154,12 @@ class CaseView:
 
     @property
     def passed(self) -> int:
-        """How many epochs passed."""
+        """Number of passed epochs."""
         return sum(result.status == "passed" for result in self.results)
 
     @property
     def failed(self) -> int:
-        """How many failed."""
+        """Number of failed epochs."""
         return sum(result.status == "failed" for result in self.results)
 
     @property
@@ -194,9 +194,9 @@ class Run:
         formula: Formula | None = None,
         kept: bool = True,
     ) -> None:
-        """A `tally` may have counted more than the results that are still at hand.
+        """`tally` may have counted more results than are held.
 
-        The `formula` is that of the record, from whoever has it parsed.
+        `formula` is the record's formula, if the caller has parsed it.
         """
         self.kept = kept
         self.record = record
@@ -210,7 +210,7 @@ class Run:
 
     @cached_property
     def tally(self) -> Tally:
-        """All counts; without one from elsewhere, the results are counted when somebody asks."""
+        """All counts; counted from the results when first used if none are given."""
         tally = Tally(scan_results(self.results))
         if isinstance(self.results, KeptResults):
             tally.arrange(self.results.names)
@@ -226,7 +226,7 @@ class Run:
 
     @property
     def score(self) -> float | None:
-        """What the run's formula gives; `record.score_error` says why there is none."""
+        """Value of the run's formula; `record.score_error` has the reason if there is none."""
         return self.record.score
 
     @property
@@ -241,7 +241,7 @@ class Run:
 
     @property
     def counts(self) -> dict[CaseStatus, int]:
-        """How many results passed, failed, or could not run."""
+        """Number of results that passed, failed, or could not run."""
         record = self.record
         return {"passed": record.passed, "failed": record.failed, "error": record.errors}
 
@@ -254,7 +254,7 @@ class Run:
         return found
 
     def read_cases(self, names: Sequence[str]) -> dict[str, CaseView]:
-        """Some cases with their results; of a run that is kept, no others are in memory."""
+        """Some cases with their results; of a stored run, only these are loaded."""
         if isinstance(self.results, KeptResults):
             found = Run(self.record, [*self.results.read_cases(names)], self.tally).cases
         else:
@@ -263,7 +263,7 @@ class Run:
 
     @cached_property
     def outcomes(self) -> Mapping[str, CaseView | CaseOutcome]:
-        """How every case ended, in order."""
+        """Outcome of every case, in order."""
         if not isinstance(self.results, KeptResults):
             return self.cases
         counted = ((name, self.tally.cases[name]) for name in self.results.names)
@@ -280,7 +280,7 @@ class Run:
         return list(self.read_cases([*islice(named, most)]).values())
 
     def count_cases(self, status: CaseStatus) -> int:
-        """How many cases have a status, those included whose results are not at hand."""
+        """Number of cases with a status, including those whose results are not held."""
         if isinstance(self.results, KeptResults):
             return sum(each.status == status for each in self.outcomes.values())
         if len(self.results) == self.tally.finished:
@@ -291,7 +291,7 @@ class Run:
 
     @property
     def part(self) -> str | None:
-        """How many cases of the suite were chosen, and by what; None for a run of all."""
+        """Number of selected cases and the selection, or None if all were run."""
         chosen = self.record.tags.get("chosen")
         if not isinstance(chosen, dict):  # a tag of the suite's own
             return None
@@ -300,7 +300,7 @@ class Run:
 
     @property
     def unscored_cost(self) -> str | None:
-        """What was paid for results that could not be scored, in words; in no other cost."""
+        """Cost of results that could not be scored, which no other cost includes."""
         paid = self.tally.unscored_cost
         if not paid.total:
             return None
@@ -308,7 +308,7 @@ class Run:
 
     @property
     def rescore_notes(self) -> Sequence[str]:
-        """Where the suite that it was rescored by asks something else, a sentence each."""
+        """Differences of the suite it was rescored with, a sentence each."""
         return read_notes(self.record)
 
     @property
@@ -318,7 +318,7 @@ class Run:
 
     @property
     def unrun(self) -> str | None:
-        """How many results are missing, and why; None where none is."""
+        """Number of missing results and the reason; None if none is missing."""
         return describe_unrun(self.record, self.tally.finished)
 
     @cached_property
@@ -328,11 +328,11 @@ class Run:
 
     @cached_property
     def scorers(self) -> dict[str, ScorerSummary]:
-        """What each scorer came to."""
+        """Summary of each scorer."""
         return summarise_scorers(self.tally)
 
     def score_by(self, formula: str) -> FormulaScore:
-        """What another formula over the run's metrics gives."""
+        """Value of another formula over the run's metrics."""
         return self.tally.score(self.tally.formula(formula, also=self.metrics))
 
     @cached_property
@@ -366,24 +366,24 @@ class Run:
 
     @cached_property
     def repeated(self) -> bool:
-        """True when cases were asked more than once."""
+        """True if cases ran more than once."""
         at_hand = not isinstance(self.results, KeptResults)
         return len(self.results) > len(self.cases if at_hand else self.outcomes)
 
     @cached_property
     def repeats(self) -> dict[str, Repeats]:
-        """What the epochs of each case that ran tell."""
+        """Repeat statistics of each case that ran."""
         counted = self.tally.cases
         found = ((name, summarise_repeats(counted[name])) for name in self.outcomes)
         return {name: each for name, each in found if each is not None}
 
     @property
     def mean_repeats(self) -> Repeats | None:
-        """The same over all cases."""
+        """Repeat statistics over all cases."""
         return mean_repeats(self.repeats.values())
 
     def describe_counts(self) -> str:
-        """How many passed, failed, and could not run, in words."""
+        """Number of passed, failed and unrun results as text."""
         tally, total = self.tally, self.tally.all
         words = [f"{total.passed:,} passed", f"{total.ran - total.passed:,} failed"]
         words += [format_count(tally.errors, "error")] if tally.errors else []
@@ -393,9 +393,9 @@ class Run:
 
     @cached_property
     def interval(self) -> tuple[float, float] | None:
-        """The ends of the 95 % interval of the score, if there is one.
+        """The 95 % interval of the score, if there is one.
 
-        A run that is kept has it; of others, it is found when somebody asks.
+        A stored run has it; otherwise it is computed when first used.
         """
         record = self.record
         if record.score_low is not None and record.score_high is not None:
@@ -448,7 +448,7 @@ class Run:
 
 
 def read_notes(record: RunRecord) -> list[str]:
-    """What a record says of the suite that it was rescored by."""
+    """Note on the suite that a run was rescored with."""
     found = record.tags.get(NOTES_TAG)
     return [str(each) for each in found] if isinstance(found, list | tuple) else []
 
@@ -465,10 +465,10 @@ def outcome(
 ) -> dict[str, Any]:
     """The fields of a `RunRecord` that sum it up. `undefined` stands in for a missing score."""
     metrics = tally.metrics(formula.names)
-    # What never ran has no value, and is known to whoever reads the formula later.
+    # A name that never ran has no value; readers of the formula see why.
     metrics |= {name: None for name in formula.names if name not in metrics}
     scored = tally.score(formula, metrics)
-    if tally.left_out:  # the suite cannot say what a part of it is worth
+    if tally.left_out:  # the formula is defined for the whole suite only
         undefined = None
     found = find_interval(formula, tally) if interval and scored.score is not None else None
     low, high = getattr(found, "low", None), getattr(found, "high", None)
@@ -494,7 +494,7 @@ def find_interval(formula: Formula, tally: Tally) -> Interval | NoInterval:
 
 
 def final_status(record: RunRecord, *, stopped: bool) -> RunStatus:
-    """What a run is when nothing of it runs any more."""
+    """Final status of a run without a worker."""
     finished = record.passed + record.failed + record.errors
     if stopped and (finished < record.total or not record.total):
         return "cancelled"

@@ -29,12 +29,12 @@ class ScoreMatrix(NamedTuple):
 
 
 def make_matrix(runs: Sequence[Run]) -> ScoreMatrix | None:
-    """Of runs of one group with prompts; None where a table of runs tells it all."""
+    """The matrix of models by prompts; None if a table of runs is enough."""
     found = {(run.record.tags.get("prompt"), run.record.model): run for run in runs}
     prompts = list(dict.fromkeys(prompt for prompt, _ in found))
     models = list(dict.fromkeys(model for _, model in found))
     grouped = len({run.record.group for run in runs}) == 1 and runs[0].record.group is not None
-    # A model that is asked twice has no cell of its own.
+    # A model that ran twice has no unique cell.
     if not grouped or prompts[0] is None or len(runs) < 2 or len(found) < len(runs):
         return None
     cells = [[found.get((prompt, model)) for model in models] for prompt in prompts]

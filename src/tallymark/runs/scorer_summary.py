@@ -24,11 +24,11 @@ class LabelAgreement(msgspec.Struct, frozen=True):
     recall: dict[str, float | None]
     """By label: of those that should have got it, the share that did."""
     confusion: dict[str, dict[str, int]]
-    """How often: by the label that was expected, then by the one that was given."""
+    """Counts by expected label, then by given label."""
 
 
 class ScorerSummary(msgspec.Struct, frozen=True):
-    """What one scorer came to."""
+    """Summary of one scorer."""
 
     mean: float | None
     low: float | None
@@ -47,7 +47,7 @@ class ScorerSummary(msgspec.Struct, frozen=True):
     passed: float | None = None
     """The share of the values that reach their threshold."""
     agreement: LabelAgreement | None = None
-    """Of labels, where it was said which were expected: in the scores' metadata."""
+    """Confusion counts of labels, if the scores' metadata have the expected ones."""
 
 
 def summarise_scorers(tally: Tally) -> dict[str, ScorerSummary]:
@@ -83,7 +83,7 @@ def _summarise(
 
 
 def find_percentile(values: Sequence[float], percent: int) -> float | None:
-    """Of values in order; between two of them in proportion, as numpy and spreadsheets do."""
+    """Percentile of sorted values by linear interpolation, as in numpy and spreadsheets."""
     if not values:
         return None
     below, rest = divmod((len(values) - 1) * percent, 100)

@@ -1,7 +1,7 @@
-"""Means over traces with 95 % intervals, of values that come in clusters, such as sessions.
+"""Means over traces with 95 % intervals, for values in clusters such as sessions.
 
-Of traces there are often few and far from normal: `estimate_moments` says what they have. What a
-run's own numbers have is in `intervals`.
+Traces are often few and far from normal: `estimate_moments` handles that. Intervals of a run are in
+`intervals`.
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def student_t(degrees: int) -> float:
 
 
 class ClusterMoments(msgspec.Struct, frozen=True):
-    """What a mean's estimate needs of its clusters, as a database can sum it up."""
+    """Sums over clusters that estimate a mean, as a database can compute them."""
 
     clusters: int = 0
     count: int = 0
     total: float = 0.0
     squares: float = 0.0
-    """Of the clusters' sums."""
+    """Moments of the clusters' sums."""
     crosses: float = 0.0
     """Sums of the clusters times their counts."""
     count_squares: float = 0.0
@@ -78,14 +78,14 @@ class ClusterMoments(msgspec.Struct, frozen=True):
 
     @property
     def worth(self) -> float:
-        """How many clusters of one size would tell as much (Kish 1965)."""
+        """Effective number of equal clusters (Kish 1965)."""
         return self.count**2 / self.count_squares if self.count_squares else 0.0
 
     @property
     def variance(self) -> float | None:
-        """Of the mean, robust to clusters (Miller 2024, "Adding Error Bars to Evals", section 2.2).
+        """Cluster-robust variance of the mean (Miller 2024, "Adding Error Bars to Evals", 2.2).
 
-        None where one cluster cannot tell.
+        None with a single cluster.
         """
         if self.clusters < 2 or self.worth <= 1:
             return None
@@ -97,7 +97,7 @@ class ClusterMoments(msgspec.Struct, frozen=True):
 
 
 _NO_SPREAD = 1e-10
-"""What is left of a variance of 0 after sums were rounded."""
+"""Remainder of a zero variance after rounding of sums."""
 
 
 def estimate_moments(moments: ClusterMoments, *, amounts: bool = False) -> MeanEstimate:
@@ -105,9 +105,9 @@ def estimate_moments(moments: ClusterMoments, *, amounts: bool = False) -> MeanE
 
     `scripts/simulate_trace_intervals.py` measures its coverage.
 
-    Values from 0 to 1 have one of shares; amounts, which are never negative and mostly have a
-    long tail, one of ratios; others Student's. None where one cluster cannot tell, or where all
-    are alike and may be as large as they like, which says nothing of the next one.
+    Values from 0 to 1 have the interval of shares; amounts, which are never negative and mostly
+    have a long tail, that of ratios; others Student's. None with a single cluster, or if all
+    unbounded values are equal, which says nothing about the next one.
     """
     mean, variance = moments.mean, moments.variance
     if mean is None or variance is None:

@@ -29,11 +29,11 @@ from tallymark.text import UNDEFINED, add_known
 
 MetricValues = dict[str, float | None]
 Measured = Sequence[tuple[str, Sequence[float]]]
-"""What scorers measured, a name perhaps several times."""
+"""Scorer values; a name may occur several times."""
 MEASURES = ("latency", "cost")
 TOKEN_METRICS = ("input_tokens", "output_tokens", "total_tokens")
 SCORER_ENDS = ("median", "p90", "passed")
-"""What formulas may ask of a scorer beside its mean, after its name and `_`."""
+"""Statistics of a scorer in formulas besides its mean, as NAME_STATISTIC."""
 _AT_ONCE = 5_000
 """Results that are added up together."""
 _FEW = 8
@@ -41,7 +41,7 @@ _FEW = 8
 
 
 class FormulaScore(msgspec.Struct, frozen=True):
-    """What a formula made of a run: a score, or the reason why there is none."""
+    """Result of a formula: a score, or the reason why there is none."""
 
     formula: str
     score: float | None
@@ -49,7 +49,7 @@ class FormulaScore(msgspec.Struct, frozen=True):
 
 
 class Amounts(msgspec.Struct, gc=False):
-    """How many values there were, what they sum up to, and the lowest and highest of them."""
+    """Count, sum, minimum and maximum of values."""
 
     known: int = 0
     low: float = math.inf
@@ -57,7 +57,7 @@ class Amounts(msgspec.Struct, gc=False):
     sum_parts: tuple[float, ...] = ()
     """The exact sum as floats of falling size, so that it does not depend on how values arrived."""
     square_parts: tuple[float, ...] = ()
-    """The same for the sum of the squares."""
+    """Partial sums of the squares."""
 
     @property
     def sum(self) -> float:
@@ -71,7 +71,7 @@ class Amounts(msgspec.Struct, gc=False):
 
     @property
     def total(self) -> float:
-        """The sum to the 15 digits that a float keeps of a decimal number: 3 times 0.1 is 0.3."""
+        """The sum to the 15 digits of a decimal that a float preserves: 3 times 0.1 is 0.3."""
         return self.sum if self.known < 2 else float(f"{self.sum:.15g}")
 
     def add(self, values: Sequence[float]) -> None:
@@ -108,18 +108,18 @@ def add_up(values: Sequence[float]) -> Amounts:
 
 
 class Counts(msgspec.Struct, gc=False):
-    """What was counted for one case over its epochs, for one eval, or for a whole run."""
+    """Counts of one case over its epochs, of one eval, or of a run."""
 
     ran: int = 0
     passed: int = 0
     latency: Amounts = msgspec.field(default_factory=Amounts)
     cost: Amounts = msgspec.field(default_factory=Amounts)
     scores: dict[str, Amounts] = msgspec.field(default_factory=dict)
-    """What each scorer measured, by its name."""
+    """Values of each scorer, by name."""
     results: int = 0
     """With those that did not run."""
     judges: Amounts = msgspec.field(default_factory=Amounts)
-    """What judges cost, of each result where that is known; 0 where none was asked."""
+    """Cost of judges where known; 0 if none was called."""
     input_tokens: Amounts = msgspec.field(default_factory=Amounts)
     output_tokens: Amounts = msgspec.field(default_factory=Amounts)
 
@@ -134,7 +134,7 @@ class Counts(msgspec.Struct, gc=False):
         _add_scores(self.scores, _measure_by_scorer(results) if measured is None else measured)
 
     def add_measures(self, results: Sequence[Seen]) -> None:
-        """The same without tokens, judges and scorers, which nobody asks of a single eval."""
+        """Counts without tokens, judges and scorers, which single evals do not need."""
         self.results += len(results)
         self.ran += sum([seen.ran for seen in results])
         self.passed += sum([seen.passed for seen in results])
@@ -142,7 +142,7 @@ class Counts(msgspec.Struct, gc=False):
         self.cost.add([each for seen in results if (each := seen.cost) is not None])
 
     def mean(self, measure: str) -> float | None:
-        """Of the cases that ran; None when one is not known, or none ran."""
+        """Value over the cases that ran; None if one is unknown or none ran."""
         amounts: Amounts = getattr(self, measure)
         return amounts.total / self.ran if self.ran and amounts.known == self.ran else None
 
@@ -153,7 +153,7 @@ class Counts(msgspec.Struct, gc=False):
 
 
 class Seen(msgspec.Struct, frozen=True, gc=False):
-    """What counts of one result. A run may have a million of them, so there is little of it."""
+    """The counted part of one result. A run may have a million, so it is small."""
 
     ran: int
     """0 or 1, as is the next."""
@@ -166,7 +166,7 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     judges: float | None
     scorers: tuple[str, ...]
     values: tuple[float, ...]
-    """What the scorers measured."""
+    """Scorer values."""
 
     @property
     def results(self) -> int:
@@ -175,12 +175,12 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def success(self) -> float | None:
-        """Whether it passed, if it ran."""
+        """True if it passed; None if it did not run."""
         return float(self.passed) if self.ran else None
 
 
 class Epochs(msgspec.Struct, gc=False):
-    """The results of a case that was asked several times; they are added up when somebody asks."""
+    """The results of a repeated case, added up when first used."""
 
     seen: list[Seen]
 
@@ -191,12 +191,12 @@ class Epochs(msgspec.Struct, gc=False):
 
     @property
     def ran(self) -> int:
-        """How many of them ran."""
+        """Number of results that ran."""
         return sum([seen.ran for seen in self.seen])
 
     @property
     def passed(self) -> int:
-        """How many of them passed."""
+        """Number of results that passed."""
         return sum([seen.passed for seen in self.seen])
 
     @property
@@ -213,11 +213,11 @@ class Epochs(msgspec.Struct, gc=False):
 
 
 CaseCounts = Counts | Epochs | Seen
-"""What is known of a case. Most have one result; sums are kept only of cases that share a place."""
+"""Counts of a case. Most have one result; sums exist only for cases that share a place."""
 
 
 def _measure_by_scorer(results: Sequence[Seen]) -> Measured:
-    """What each scorer measured; once for each group of results that have the same scorers."""
+    """Values of each scorer, once for each group of results with the same scorers."""
     rows: dict[tuple[str, ...], list[tuple[float, ...]]] = {}
     for seen in results:
         if seen.scorers:
@@ -235,7 +235,7 @@ def _add_scores(scores: dict[str, Amounts], measured: Measured) -> None:
 
 
 class ScorerCounts(msgspec.Struct, gc=False):
-    """How often a scorer could say something; what it measured is with the other counts."""
+    """Number of results with and without a value of a scorer."""
 
     scored: int = 0
     unscored: int = 0
@@ -244,9 +244,9 @@ class ScorerCounts(msgspec.Struct, gc=False):
     passed: int = 0
     """Scores that have reached their threshold."""
     values: Any = msgspec.field(default_factory=lambda: array("d"))
-    """All that it measured, for what no sum can tell."""
+    """All values, for statistics that sums cannot give."""
     confusion: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
-    """How often a label was given where one was expected: (expected, given)."""
+    """Counts of (expected, given) labels."""
 
 
 _NOTHING_MEASURED: tuple[float | None, tuple[str, ...], tuple[float, ...]] = (0.0, (), ())
@@ -256,24 +256,24 @@ class Tally:
     """All counts of one run."""
 
     door: str | None = None
-    """Where its results come from, unless from a suite in YAML: only such a suite has prices."""
+    """Source of the results, unless it is a YAML suite: only such a suite has prices."""
     left_out: Mapping[str, str] = {}
-    """What the formula names and the run was not to ask, and why it has no value."""
+    """Names in the formula that the run was not meant to measure, with the reason."""
 
     def __init__(
         self, results: Iterable[CaseResult] = (), *, most_cases: int | None = None
     ) -> None:
-        """With `most_cases`, the cases after so many share places, to bound the memory."""
+        """Cases beyond `most_cases` share places, to bound the memory."""
         self.errors = 0
         self.unscored_cost = Amounts()
-        """What errors cost, of each where that is known: an answer that was paid and not judged."""
+        """Cost of errors where known: a paid answer that was not judged."""
         self.scorers = defaultdict[str, ScorerCounts](ScorerCounts)
         self._most_cases = most_cases
         self._cases: dict[str, CaseCounts] = {}
         self._total = Counts()
         self._counted: dict[str | None, Counts] = {}
         # Results wait here, by eval and for the whole, and are added up many at a time, which is
-        # quicker by far; most evals have so few that nobody ever asks for their counts.
+        # Much faster; most evals have few results, and their counts are rarely used.
         self._waiting: dict[str | None, Seen | list[Seen]] = {}
         self._fresh: list[Seen] = []
         self._latencies = array("d")
@@ -284,7 +284,7 @@ class Tally:
     def add(self, result: CaseResult) -> None:
         """Takes one more result into account."""
         measured = _NOTHING_MEASURED
-        for check in result.checks:  # most say no more than whether they passed
+        for check in result.checks:  # most results only passed or failed
             if check.name is not None or check.parts or check.judge or check.kind == "llm_judge":
                 measured = self._take_checks(result)
                 break
@@ -352,7 +352,7 @@ class Tally:
     def _take_checks(
         self, result: CaseResult
     ) -> tuple[float | None, tuple[str, ...], tuple[float, ...]]:
-        """What judges cost, and what each scorer measured, also in the alternatives of an `or`."""
+        """Judges' cost and scorers' values, including those in the alternatives of an `or`."""
         judged: list[float | None] = []
         names: list[str] = []
         values: list[float] = []
@@ -391,7 +391,7 @@ class Tally:
         known = self._cases.get(case)
         if known is None:
             # Cases drawn together at random are as good to draw from as single ones, and a case
-            # comes to the same place again.
+            # gets the same place again.
             case = f"{name or '#'}[{crc32(case.encode()) % (self._most_cases or 1)} and others]"
             known = self._cases.setdefault(case, Counts())
         if isinstance(known, Counts):
@@ -447,7 +447,7 @@ class Tally:
 
     @property
     def finished(self) -> int:
-        """How many results there are, errors included."""
+        """Number of results, including errors."""
         return self._total.results + len(self._fresh)
 
     def formula(self, text: str, also: Iterable[str] = ()) -> Formula:
@@ -493,9 +493,9 @@ class Tally:
         return find_percentile(sorted(counts.values), 50 if end == "median" else 90)
 
     def score(self, formula: Formula, values: MetricValues | None = None) -> FormulaScore:
-        """What a formula makes of these counts: a score, or the reason why there is none.
+        """Evaluate a formula over these counts: a score, or the reason why there is none.
 
-        `values` are the metrics, where a caller has them already.
+        `values` are the metrics, if the caller has them already.
         """
         values = self.metrics(formula.names) if values is None else values
         if (score := formula.evaluate(values)) is not None:
@@ -549,7 +549,7 @@ def _explain_tokens(metric: str, counts: Counts) -> str | None:
 def _find_judge_cost(check: CheckResult) -> float | None:
     if check.judge is not None:
         return check.judge.cost
-    # With a value, it was kept by a version that did not ask what its judge cost.
+    # A result with a value but no cost is from a version that did not record judges' cost.
     return 0.0 if check.value is None else None
 
 
@@ -604,13 +604,13 @@ def name_metrics(evals: Iterable[str | None], others: Iterable[str] = ()) -> Nam
 
 
 def derive_scorer_names(scorers: Iterable[str]) -> tuple[str, ...]:
-    """The names of scorers, which are their means, and what else may be asked of them."""
+    """Names of scorers (their means) and of their other statistics."""
     known = tuple(scorers)
     return (*known, *(f"{name}_{end}" for name in known for end in SCORER_ENDS))
 
 
 def split_scorer_name(name: str, scorers: Collection[str]) -> tuple[str, str]:
-    """From `polite_p90` to the scorer and what is asked of it; ends in nothing for other names."""
+    """Split `polite_p90` into the scorer and the statistic; None for other names."""
     scorer, _, end = name.rpartition("_")
     return (scorer, end) if end in SCORER_ENDS and scorer in scorers else (name, "")
 

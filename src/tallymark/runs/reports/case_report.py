@@ -1,4 +1,4 @@
-"""One case of a run for the terminal: the prompt, the whole answer, and what every check said."""
+"""One case of a run for the terminal: prompt, whole answer and every check."""
 
 from __future__ import annotations
 

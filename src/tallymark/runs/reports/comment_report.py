@@ -1,7 +1,7 @@
-"""A comment on a pull request: is it worse than where it would be merged, by how much, and where.
+"""Comment on a pull request: is the score worse than on the base branch, by how much, and where.
 
-Short, because it stands between what people say. As in the summary of a CI job, whatever others
-wrote stands in code spans.
+Short, because it appears in a conversation. As in the summary of a CI job, texts of others are in
+code spans.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def comment_report(
     failures: Sequence[str] = (),
     page: str | None = None,
 ) -> str:
-    """Of runs of one suite; `comparison` is with the base, where there is a run of it."""
+    """The comment for runs of one suite; `comparison` is with the base branch, if it has a run."""
     suite = runs[0].record.suite
     lines = [write_mark(suite), f"### {_write_headline(suite, comparison, failures)}", ""]
     if comparison is None:

@@ -1,6 +1,6 @@
-"""A comparison of two runs as Markdown: its numbers, the verdict, and the cases that changed.
+"""Comparison of two runs as Markdown: numbers, verdict, and changed cases.
 
-As in the summary of a CI job, whatever others wrote stands in code spans.
+As in the summary of a CI job, texts of others are in code spans.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tallymark.runs.reports.markdown_report import write_code_span
 from tallymark.text import clean_line
 
 MOST_CASES = 10
-"""Of each kind of change."""
+"""Maximum number of cases of each kind of change."""
 
 
 def write_section(comparison: Comparison) -> Iterator[str]:

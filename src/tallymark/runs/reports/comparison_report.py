@@ -50,7 +50,7 @@ def comparison_text(comparison: Comparison, *, most: int = MOST) -> str:
 
 
 def comparison_lines(comparison: Comparison, *, most: int = MOST) -> list[StyledLine | Table]:
-    """The same with a style for each line; `most` cases of each kind are named."""
+    """Lines with their styles; at most `most` cases of each kind are named."""
     rows = list(list_rows(comparison))
     lines: list[StyledLine | Table] = [StyledLine("=== Comparison ===", "bold")]
     lines += [*_write_sides(comparison), StyledLine("")]

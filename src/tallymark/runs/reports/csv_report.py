@@ -25,7 +25,7 @@ def csv_report(runs: Sequence[Run]) -> str:
 
 
 def stream_csv(runs: Sequence[Run]) -> Iterator[str]:
-    """The same, row by row."""
+    """The rows of the report, one at a time."""
     row = io.StringIO(newline="")
     writer = csv.writer(row)
     writer.writerow(COLUMNS)

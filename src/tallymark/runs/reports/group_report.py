@@ -117,7 +117,7 @@ def _write_wrong(run: Run) -> Iterator[StyledLine]:
 
 
 def _write_notes(run: Run, *, brief: bool) -> Iterator[StyledLine]:
-    """What a row of the table cannot say."""
+    """Notes that do not fit into a row of the table."""
     name = run.record.id
     if run.unrun is not None:
         yield from wrap_lines(f"{name}: {clean(run.unrun)}", "yellow")

@@ -36,11 +36,11 @@ class CaseList(NamedTuple):
 
     cases: list[dict[str, Any]]
     names: list[str]
-    """Of all cases, listed or not, in the same order."""
+    """Outcomes of all cases, listed or not, in the same order."""
     short: int
     """Listed cases whose details are left out."""
     counts: dict[CaseStatus, int]
-    """How many cases have a result of each status, for the filter."""
+    """Number of cases by status, for the filter."""
 
 
 def list_cases(keys: Sequence[str], views: Sequence[Run]) -> CaseList:
@@ -75,12 +75,12 @@ def list_cases(keys: Sequence[str], views: Sequence[Run]) -> CaseList:
 
 
 def _find_title(name: str, cases: Sequence[CaseView | None]) -> str:
-    """What people call a case."""
+    """Display name of the case."""
     return next((name_case(each.results[0]) for each in cases if each is not None), name)
 
 
 def _join_outcomes(views: Sequence[Run]) -> dict[str, list[AnyOutcome]]:
-    """How every case ended in the runs that have it."""
+    """Outcome of every case in the runs that have it."""
     found: dict[str, list[AnyOutcome]] = {}
     for view in views:
         for name, outcome in view.outcomes.items():
@@ -116,7 +116,7 @@ def _collect_statuses(outcomes: Sequence[AnyOutcome]) -> set[CaseStatus]:
 
 
 def describe_outcome(outcome: AnyOutcome | None) -> str:
-    """How a case ended in one run: a status, `flaky` over epochs, `none` where it is not there."""
+    """Outcome of a case in one run: a status, `flaky` over epochs, `none` if it is missing."""
     if outcome is None:
         return "none"
     return "flaky" if outcome.status == "failed" and outcome.passed else outcome.status
@@ -151,7 +151,7 @@ def _read_prompts(record: RunRecord) -> dict[str, str]:
 def _find_prompt(
     name: str, cases: Sequence[CaseView | None], prompts: list[dict[str, str]]
 ) -> str | None:
-    """What was asked; of runs that did not keep it, as the trace or else the suite has it."""
+    """The prompt; if the run did not store it, from the trace or the suite."""
     for case, known in zip(cases, prompts, strict=True):
         results = case.results if case is not None else []
         inputs = (r.input or (r.trace.first_input if r.trace is not None else "") for r in results)

@@ -24,7 +24,7 @@ def json_report(runs: Sequence[Run], comparisons: Sequence[Comparison] = ()) -> 
 
 
 def stream_json(runs: Sequence[Run], comparisons: Sequence[Comparison] = ()) -> Iterator[str]:
-    """The same, result by result."""
+    """The report in pieces, one result at a time."""
     document: dict[str, Any] = {"runs": list(runs)}
     if len(runs) > 1 and (matrix := make_matrix(runs)) is not None:
         document["matrix"] = matrix.to_dict()

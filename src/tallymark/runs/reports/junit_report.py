@@ -28,7 +28,7 @@ _MOST_MESSAGE = 300
 
 
 class _SuiteCounts(NamedTuple):
-    """What stands in the first line of a suite; `time` is that of its cases as they are written."""
+    """Attributes of a test suite element; `time` is the sum of the written cases."""
 
     tests: int
     failures: int
@@ -42,7 +42,7 @@ def junit_report(runs: Sequence[Run]) -> str:
 
 
 def stream_junit(runs: Sequence[Run]) -> Iterator[str]:
-    """The same, case by case; the sums in the first lines are counted before."""
+    """The report in pieces, one case at a time; the sums of the first lines are counted before."""
     counts = [_count_results(run) for run in runs]
     root = ET.Element("testsuites")
     for name in ("tests", "failures", "errors"):
@@ -169,7 +169,7 @@ def _make_case(suite: str, result: CaseResult) -> ET.Element:
 
 
 def _find_trouble(run: Run) -> str | None:
-    """What is wrong with the run itself: without it, a run that broke off would look green."""
+    """Failures of the run itself; without them, an interrupted run would look green."""
     found = run.unrun or run.record.error
     return found or (None if run.tally.finished else "the run has no results")
 

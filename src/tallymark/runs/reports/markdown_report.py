@@ -1,7 +1,7 @@
-"""Markdown for the summary of a CI job: a table of runs, and what went wrong in folded blocks.
+"""Markdown for the summary of a CI job: a table of runs, and problems in collapsible blocks.
 
-Whatever a model, a tool or a user wrote stands in a code span, or escaped in a block of HTML: it
-can neither break the table nor add markup, links or mentions.
+Text of a model, a tool or a user is in a code span or escaped in a block of HTML, so it can neither
+break the table nor add markup, links or mentions.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _write_table(views: Sequence[Run], names: Sequence[str]) -> Iterator[str]:
 
 
 def _write_notes(view: Run, model: str) -> Iterator[str]:
-    """What the table cannot say: why there is no score, and that a run did not end well."""
+    """Notes below the table: why there is no score, and that a run did not complete."""
     record = view.record
     if view.part is not None:
         yield f"- {model} ran a part of its cases: {write_code_span(clean_line(view.part, 500))}"
@@ -179,7 +179,7 @@ def _write_details(case: CaseView) -> Iterator[str]:
 
 
 def _name_runs(views: Sequence[Run]) -> list[str]:
-    """What each run is called: its model, and its id where several have the same."""
+    """Display name of each run: its model, with its id if several have the same."""
     models = [clean_line(name_model(view.record), 100) for view in views]
     count = Counter(models)
     return [

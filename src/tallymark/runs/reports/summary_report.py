@@ -47,13 +47,13 @@ _SECTIONS: tuple[tuple[CaseStatus, str], ...] = (
 )
 _MOST_REASONS = 5
 _MOST_TEXT = 124
-"""Of a prompt and of an answer, two lines: the other reports have all of it."""
+"""Maximum lines of a prompt or answer; the other reports have all of it."""
 _MOST_WHOLE_TEXT = 600
-"""The same where somebody asked for the run; `--case` has all of it."""
+"""Maximum lines when the user asked for the run; `--case` shows everything."""
 _MOST_NAMES = 8
-"""Of cases that passed and are only named."""
+"""Maximum number of passed cases that are named."""
 _MOST_LABELS = 6
-"""Of labels that fit beside each other; the JSON report has them all."""
+"""Maximum number of labels in a row; the JSON report has all."""
 
 
 def summary(run: Run, *, most: int = MOST) -> str:
@@ -64,10 +64,10 @@ def summary(run: Run, *, most: int = MOST) -> str:
 def summary_lines(
     run: Run, *, most: int = MOST, folded: bool = False, whole: bool = False
 ) -> list[StyledLine]:
-    """The cases, `most` of each status, how the score comes about, and last the score itself.
+    """The cases, `most` of each status, the terms of the score, and last the score itself.
 
-    Folded, what passed is only named, and of the score's terms only their shares are shown.
-    Whole, every case also shows what was asked and answered, and each of its checks.
+    Short: passed cases are only named, and terms show only their shares. Full: every case also
+    shows its prompt, answer and checks.
     """
     lines: list[StyledLine] = []
     for status, title in _SECTIONS:
@@ -87,9 +87,9 @@ def summary_lines(
 
 
 def closing_line(runs: Sequence[Run], there: str | None = None) -> str:
-    """All of it in one line: the score, what failed, and what to do next.
+    """One line: the score, the failures, and the next command.
 
-    `there` says how to ask the server that has the runs.
+    `there` are options that select the server with the runs.
     """
     scores = [-math.inf if run.score is None else run.score for run in runs]
     run = runs[scores.index(max(scores))]
@@ -104,7 +104,7 @@ def closing_line(runs: Sequence[Run], there: str | None = None) -> str:
         return said
     unrun = record.errors or run.unrun
     if unrun and "door" not in record.tags and len(runs) == 1 and there is None:
-        # Asked again, the same code of the user's fails the same way.
+        # The user's code would fail the same way again.
         own = record.errors and record.model.startswith("python/")
         what = "fix the agent, then ask again" if own else "ask again what did not run"
         budget = ""
@@ -214,7 +214,7 @@ def _write_scorers(run: Run) -> Iterator[StyledLine]:
 
 
 def _write_agreement(found: LabelAgreement) -> Iterator[StyledLine]:
-    """What was expected in rows, what was given in columns."""
+    """Confusion matrix: expected labels as rows, given ones as columns."""
     labels = list(found.precision)
     shown = [clean_line(label, 20) for label in labels]
     header = ("expected", *shown, "recall")
@@ -270,7 +270,7 @@ def _write_case_row(case: CaseView) -> str:
 
 
 def _write_reasons(case: CaseView, *, whole: bool) -> Iterator[StyledLine]:
-    """Of a case that did not pass: what was asked and answered, then why, each reason once."""
+    """Prompt and answer of a case that did not pass, then each reason once."""
     if case.status == "passed" and not whole:
         return
     wrong = [result for result in case.results if result.status != "passed"] or case.results[:1]

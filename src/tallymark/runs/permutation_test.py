@@ -1,9 +1,9 @@
-"""Whether the second of two runs is worse than the first by more than luck: a test by swapping.
+"""Permutation test: is the second of two runs worse than the first by more than chance?
 
-If the runs were alike, the results of a case could as well have come out the other way round. So
-they are swapped, in all ways or in 2,000 random ones, and the p-value is the share of swaps in
-which the second run comes out at least as bad as it did (Fisher's permutation test; for success
-rates it is McNemar's). From ten units on, swaps that tie with what happened count half (mid-p).
+If the runs were equal, the results of a case could be exchanged. So they are swapped, in all ways
+or in 2,000 random ones, and the p-value is the share of swaps in which the second run is at least
+as bad as observed (Fisher's permutation test; for success rates it is McNemar's). From ten units
+on, ties count half (mid-p).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from tallymark.runs.record import CaseResult
 
 FEW_CASES = 10
-"""From so many shared cases on, whole cases are swapped; with fewer, single results."""
+"""From this number of shared cases on, whole cases are swapped; below, single results."""
 _FEW_UNITS = 10
-"""From so many swapped units on, ties count half."""
+"""From this number of swapped units on, ties count half."""
 _ALL_WAYS = 11
-"""Up to so many units, every way to swap them is tried."""
+"""Up to this number of units, every way to swap them is tried."""
 _WAYS = 2000
 _CELLS = 1_000_000
 """Ways times units held in memory at once."""
@@ -44,16 +44,16 @@ Unit = tuple[str, CaseCounts]
 
 
 class SwapTest(msgspec.Struct, frozen=True):
-    """What came of it."""
+    """Result of the test."""
 
     p_value: float
-    """How often luck alone makes the second run at least as bad as it is."""
+    """Probability that chance alone makes the second run at least as bad."""
     units: int
-    """How many cases or results could be swapped and matter to the formula."""
+    """Number of swappable cases or results that matter to the formula."""
 
 
 class _Moves(NamedTuple):
-    """What swaps move of one number of the units, added up over some of them."""
+    """Change of one number by swaps of units, added up over some of them."""
 
     sums: tuple[float, float]
     """On each side, before anything is swapped."""
@@ -205,8 +205,8 @@ def pair_units(
     tallies: tuple[Tally, Tally],
     results: tuple[Sequence[CaseResult], Sequence[CaseResult]],
 ) -> tuple[list[Unit], list[Unit]]:
-    """What is swapped where there are few cases: single results, where both runs have the same
-    ones. A case whose epochs are alike to the last digit is one unit: it was asked once.
+    """Units to swap when there are few cases: single results, if both runs have the same ones. A
+    case whose epochs are exactly equal is one unit: it ran once.
     """
     before, now = (tally.cases for tally in tallies)
     first, second = (_split_epochs(set(shared), each) for each in results)

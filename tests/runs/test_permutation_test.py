@@ -10,8 +10,8 @@ import pytest
 
 from tallymark.formula import Formula
 from tallymark.runs.case_columns import CaseTable
+from tallymark.runs.permutation_test import FEW_CASES, SwapTest, pair_units, try_swaps
 from tallymark.runs.record import CaseResult
-from tallymark.runs.swap_test import FEW_CASES, SwapTest, pair_units, try_swaps
 from tallymark.runs.tally import Tally
 
 SUCCESS = Formula.parse("success_pct")

@@ -1,15 +1,15 @@
-"""What a run's metrics might be in the long run, drawn many times: the ground of every interval.
+"""Monte Carlo draws of a run's long-run metrics, on which every interval is based.
 
-Drawn are metrics, not cases, because a case that always passed still may fail, and an eval with a
-single result still had luck. The parts, each from the literature:
+Metrics are drawn, not cases, because a case that always passed may still fail, and a single result
+of an eval is subject to chance too. The parts are from the literature:
 
 - A share has the quantiles of Beta distributions, which are the exact binomial limits: mid-p
-  where results differ, Clopper and Pearson's where all are alike. Cases with epochs count for as
-  many results as they are worth (Korn and Graubard 1998).
+  where results differ, Clopper and Pearson's where all are alike. Cases with epochs count as their
+  effective number of results (Korn and Graubard 1998).
 - A mean cost or latency is its value times the exponential of Student's t: skewed, never negative.
   A few cases of a skewed cost show too little of its spread, so their error is at least that of a
-  lognormal sample. What a single case cannot show is taken from all.
-- Shares and amounts of one run go together as they do over its cases (Iman and Conover 1982).
+  lognormal sample. Spread that a single case cannot show is taken from all cases.
+- Shares and amounts of one run are correlated as they are over its cases (Iman and Conover 1982).
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
 
 Z95 = 1.959963984540054
 _FADE = 20
-"""Up to so many cases, an amount is at least as unsure as a lognormal sample's mean."""
+"""Up to this number of cases, the error of an amount is at least that of a lognormal sample."""
 _MOST_SPREAD = 4.0
-"""Of the variance of logarithms: above, a mean tells nothing anyway."""
+"""Upper limit of the variance of logarithms; above it, a mean is meaningless anyway."""
 _FURTHEST = 30.0
 _GRID = 2001
 """Points at which the density of a share is added up."""
 _STEPS = np.append(np.geomspace(1e-7, 1400.0, 400), np.inf)
-"""How far from its middle that is looked for which no draw reaches."""
+"""Distance from the middle at which to look for values that no draw reaches."""
 
 Edge = tuple[str | None, str]
 """A stratum and a share of it, of which all results are 0, or all 1."""
@@ -116,10 +116,10 @@ class _DrawnSums(NamedTuple):
 def _draw_share(
     column: Column, rows: Rows, z: Array, *, binary: bool
 ) -> tuple[Array, float | None]:
-    """What a share may be, in the order of `z`, and the edge (0 or 1) where all results are alike.
+    """Possible values of a share in the order of `z`, and its edge (0 or 1) if all results agree.
 
-    One more result is imagined that nobody has seen: a fair coin where there are passes and
-    failures, and the opposite of the others where all are alike.
+    One unseen result is added: a fair coin if there are passes and failures, otherwise the
+    opposite of the others.
     """
     totals, weights = _keep_measured(column, rows)
     if not len(totals):
@@ -164,7 +164,7 @@ def _find_share_quantiles(yes: float, no: float, places: Array) -> Array:
 
 
 def effective_size(totals: Array, weights: Array, *, binary: bool = True) -> float:
-    """How many independent results these cases are worth (Korn and Graubard 1998)."""
+    """Effective number of independent results (Korn and Graubard 1998)."""
     cases, results = len(totals), float(weights.sum())
     share = totals.sum() / results
     if cases == 1:
@@ -223,9 +223,9 @@ def _spread_over(values: Array) -> float:
 
 
 def _pool_spread(column: Column) -> tuple[float, int]:
-    """How results of one case scatter, relative to their mean, and from how many that is known.
+    """Relative scatter of the results of one case, and the number of cases it is known from.
 
-    Without epochs it is taken from the cases, which scatter more.
+    Without epochs, it is the scatter between cases, which is larger.
     """
     totals, weights, _, squares, *_ = column
     several = (weights > 1) & (totals > 0)
@@ -243,9 +243,9 @@ def _pool_spread(column: Column) -> tuple[float, int]:
 
 
 def find_quantile(values: Array, share: float) -> float:
-    """As `np.quantile` by Hazen's method, which leaves evenly placed quantiles where they are.
+    """`np.quantile` by Hazen's method, which preserves evenly placed quantiles.
 
-    numpy's own loads masked arrays first: that takes longer than all the draws.
+    numpy's own loads masked arrays first, which takes longer than all the draws.
     """
     ordered = np.sort(values)
     place = min(max(share * len(ordered) - 0.5, 0.0), len(ordered) - 1.0)
@@ -278,7 +278,7 @@ def draw_normals(columns: CaseColumns, draws: int, rng: Generator) -> list[Array
 def draw_joint_normals(
     first: CaseColumns, second: CaseColumns, draws: int, rng: Generator
 ) -> tuple[list[Array], list[Array]]:
-    """The same for two runs over the same cases, which are hard for both."""
+    """Draws for two runs over the same cases, whose difficulty is shared."""
     width = len(first.quantities)
     passed = first.quantities.index(PASSED) if PASSED in first.quantities else None
     sides: tuple[list[Array], list[Array]] = ([], [])
@@ -291,7 +291,7 @@ def draw_joint_normals(
 
 
 def _case_means(columns: CaseColumns, rows: Rows) -> Array:
-    """Each quantity of each case; of one that was not measured, the mean, which tells nothing."""
+    """Each quantity by case; the mean where it was not measured, which adds no information."""
     found = []
     for quantity in columns.quantities:
         column = columns[quantity]
