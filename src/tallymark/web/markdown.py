@@ -118,7 +118,7 @@ def read_page(text: str, resolve: Resolve) -> MarkdownPage:
     parser = _make_page_parser()
     tokens = parser.parse(text)
     sections = list(_cut_sections(tokens))
-    targets = list(_lead_links(tokens, resolve))
+    targets = list(_resolve_links(tokens, resolve))
     rendered = str(parser.renderer.render(tokens, parser.options, {}))
     html = Markup(rendered.replace("<th></th>", "<td></td>"))  # noqa: S704 (ours; heads nothing)
     title = sections[0].heading.text if sections else ""
@@ -189,7 +189,7 @@ def _read_words(inline: Token) -> str:
     return "".join(each.content if "break" not in each.type else " " for each in children).strip()
 
 
-def _lead_links(tokens: Sequence[Token], resolve: Resolve) -> Iterator[str]:
+def _resolve_links(tokens: Sequence[Token], resolve: Resolve) -> Iterator[str]:
     """Point links and images to this site; targets elsewhere become text with a tooltip."""
     for inline in tokens:
         opened: list[str] = []
@@ -197,7 +197,7 @@ def _lead_links(tokens: Sequence[Token], resolve: Resolve) -> Iterator[str]:
             if token.type == "link_open":
                 target = str(token.attrGet("href"))
                 yield target
-                opened.append(_lead_link(token, target, resolve))
+                opened.append(_resolve_link(token, target, resolve))
             elif token.type == "link_close":
                 token.tag = opened.pop()
             elif token.type == "image":
@@ -206,7 +206,7 @@ def _lead_links(tokens: Sequence[Token], resolve: Resolve) -> Iterator[str]:
                 token.attrs = {"src": resolve(target) or "", "loading": "lazy", "alt": ""}
 
 
-def _lead_link(token: Token, target: str, resolve: Resolve) -> str:
+def _resolve_link(token: Token, target: str, resolve: Resolve) -> str:
     if _may_follow(target):
         token.attrSet("rel", "noopener noreferrer")
         return token.tag

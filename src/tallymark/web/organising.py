@@ -36,19 +36,19 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     may_cancel: bool
 
 
-def begin(request: PageRequest, *, work: bool = False) -> None:
+def require_organiser(request: PageRequest, *, work: bool = False) -> None:
     """Require an organiser; `work` applies the rate limit of slow requests."""
     request.visitor.require_organiser()
     if work and not request.service.own:
         request.service.limits.check(request.caller, "work")
 
 
-def lead_back(address: str, done: str) -> Outcome:
+def confirm_at(address: str, done: str) -> Outcome:
     """Redirect to a page that confirms what was done."""
     return Outcome(f"{address}?done={quote(done)}")
 
 
-def address_challenge(name: str, rest: str = "") -> str:
+def challenge_address(name: str, rest: str = "") -> str:
     """Return the URL of a challenge's organiser page."""
     return f"/organiser/challenges/{quote(name, safe='')}{rest}"
 
@@ -83,23 +83,23 @@ def list_pauses(request: PageRequest, challenge: str | None = None) -> list[Plug
 
 def resume(request: PageRequest) -> None:
     """End the pause that the form names, and score what waited."""
-    begin(request, work=True)
+    require_organiser(request, work=True)
     name = request.form.require("challenge", "the form names no challenge")
     request.tally.challenges.resume(name, request.form.get("agent") or None)
 
 
 def retry_job(request: PageRequest) -> Outcome:
     """Queue a job again."""
-    begin(request)
+    require_organiser(request)
     request.tally.jobs.retry(request.form.get("job"))
-    return lead_back(request.path, "queued")
+    return confirm_at(request.path, "queued")
 
 
 def cancel_job(request: PageRequest) -> Outcome:
     """Cancel a job."""
-    begin(request)
+    require_organiser(request)
     request.tally.jobs.cancel(request.form.get("job"))
-    return lead_back(request.path, "cancelled")
+    return confirm_at(request.path, "cancelled")
 
 
 class MovedLine(msgspec.Struct, frozen=True, kw_only=True):

@@ -167,7 +167,7 @@ class Page:
     """Returns what many visitors share, if anything."""
     find_most_bytes: Callable[[PageRequest], int] | None = None
     """Returns the largest size of its forms."""
-    strangers_may_act: bool = False
+    anonymous_may_act: bool = False
     """True if forms may be sent without signing in."""
     own_transactions: bool = False
     """True for a page that previews a change or runs a script, so that no read transaction may be

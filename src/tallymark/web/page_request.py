@@ -106,7 +106,7 @@ class Visitor:
     """True for the owner of the store, on their own machine."""
     is_guest: bool = False
     """True for an unknown visitor of an example server, who may look at everything."""
-    was_known: bool = False
+    had_session: bool = False
     """True if the browser sent an expired session."""
 
     @property
@@ -144,7 +144,7 @@ class Visitor:
     def require_known(self, words: str) -> None:
         """Require a visitor who is signed in, guests included."""
         if not self.is_known:
-            over = "your session is over; " if self.was_known else ""
+            over = "your session is over; " if self.had_session else ""
             raise NotSignedIn(f"{over}{words}", hint="sign in with a key or an invitation")
 
     def require_signed_in(self) -> None:
@@ -179,7 +179,7 @@ def find_visitor(service: Service, http: Request) -> Visitor:
             return Visitor(vouched)
     if service.is_example:
         return Visitor(make_guest(address), is_guest=True)
-    return make_stranger(address=address, was_known=token is not None)
+    return make_anonymous(address=address, had_session=token is not None)
 
 
 def make_owner(tenant: str = "default") -> Visitor:
@@ -187,12 +187,12 @@ def make_owner(tenant: str = "default") -> Visitor:
     return Visitor(Caller(tenant=tenant, role="admin", name="owner"), is_owner=True)
 
 
-def make_stranger(
-    tenant: str = "default", address: str | None = None, *, was_known: bool = False
+def make_anonymous(
+    tenant: str = "default", address: str | None = None, *, had_session: bool = False
 ) -> Visitor:
     """Return an anonymous visitor, who sees only what is public."""
     nobody = Caller(tenant=tenant, role="anonymous", name="anonymous", address=address)
-    return Visitor(nobody, was_known=was_known)
+    return Visitor(nobody, had_session=had_session)
 
 
 MOST_ROWS = 200
@@ -265,7 +265,7 @@ class PageRequest:
             total=total,
         )
 
-    def forget_who(self) -> PageRequest:
+    def without_visitor(self) -> PageRequest:
         """Return the same request by an unnamed visitor with the same permissions."""
         who = self.caller
         role: Role = (

@@ -46,7 +46,7 @@ from tallymark.web.page_request import (
     PageRequest,
     Visitor,
     find_visitor,
-    make_stranger,
+    make_anonymous,
     read_form,
 )
 from tallymark.web.rendering import Renderer
@@ -126,7 +126,7 @@ class PageServer:
                 if http.method != "POST":
                     return await self._run(visitor, self._answer, page, http, visitor)
                 # Before anything is read: a stranger has nothing to send here, however long.
-                if not page.strangers_may_act:
+                if not page.anonymous_may_act:
                     visitor.require_signed_in()
                     if page.find_most_bytes is not None:
                         request = self._make_request(http, visitor)
@@ -232,7 +232,7 @@ class PageServer:
             act = self._admit(page, request, http)
             with acting(request.caller):
                 outcome = act(request)
-            return self._lead_on(http, request, outcome), outcome.job
+            return self._follow_outcome(http, request, outcome), outcome.job
         except Exception as error:  # noqa: BLE001 (an error is a page, and a sentence)
             problem = describe_problem(error)
             if request is None or problem.status in (401, 403, 404, 500):
@@ -247,7 +247,7 @@ class PageServer:
                 "this form was not sent from a page of this server",
                 hint="open the page on this server and send it again",
             )
-        if not page.strangers_may_act:
+        if not page.anonymous_may_act:
             request.visitor.require_signed_in()
         if not hmac.compare_digest(
             request.form.get("csrf").encode(), request.visitor.csrf.encode()
@@ -256,14 +256,16 @@ class PageServer:
         if not self._service.own:
             # Wrong keys and registrations count on their own.
             self._service.limits.check(
-                request.caller, "read" if page.strangers_may_act else "write"
+                request.caller, "read" if page.anonymous_may_act else "write"
             )
         act = page.actions.get(request.form.get("do"))
         if act is None:
             raise NotFound(f"this page has no action {request.form.get('do')[:40]!r}")
         return act
 
-    def _lead_on(self, http: HttpRequest, request: PageRequest, outcome: Outcome) -> Response:
+    def _follow_outcome(
+        self, http: HttpRequest, request: PageRequest, outcome: Outcome
+    ) -> Response:
         answer: Response
         if outcome.view is not None:
             answer = self._show(request, outcome.view, outcome.template, outcome.status)
@@ -324,7 +326,7 @@ class PageServer:
             return Response(content, problem.status, HEADERS, media_type="application/json")
         if request is None:
             service = self._service
-            stranger, services = make_stranger(), service.tenant(service.app.tenant)
+            stranger, services = make_anonymous(), service.tenant(service.app.tenant)
             request = PageRequest(services, service, stranger, service.clock(), http.url.path)
         template = "problem_part.html" if request.get("part") else "problem.html"
         return self._show(request, problem, template, problem.status)

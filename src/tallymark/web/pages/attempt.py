@@ -127,7 +127,7 @@ def _describe(request: PageRequest, shown: VisibleAttempt) -> AttemptView:
     details = {} if outcome is None else outcome.details
     origin = None if outcome is None else outcome.origin
     mine = request.visitor.agent == attempt.agent
-    sent = _find_sent(request, attempt) if mine or request.visitor.may_organise else None
+    sent = _find_submission(request, attempt) if mine or request.visitor.may_organise else None
     falls = _lay_out_trajectory(sent)
     files = {} if sent is None else sent.list_files()
     parts = _list_parts(challenge, outcome)
@@ -197,7 +197,7 @@ def _list_parts(challenge: Challenge, outcome: Outcome | None) -> list[Dimension
     ]
 
 
-def _find_sent(request: PageRequest, attempt: Attempt) -> KeptSubmission | None:
+def _find_submission(request: PageRequest, attempt: Attempt) -> KeptSubmission | None:
     """Find the submission; None if there is none yet, or it was scored elsewhere."""
     try:
         return request.tally.attempts.submission(attempt.id)

@@ -277,7 +277,7 @@ def share(request: PageRequest) -> Shared | None:
     view = view_challenge(request.services, request.caller, name, live)
     record = request.tally.challenges.get(name)
     made_of = (view.state, record.frozen, record.state)
-    return Shared(request=request.forget_who(), made_of=made_of)
+    return Shared(request=request.without_visitor(), made_of=made_of)
 
 
 class _Asked:

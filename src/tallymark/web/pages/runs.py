@@ -82,10 +82,10 @@ def _find_spans(runs: Sequence[RunRecord]) -> dict[str, tuple[float, float]]:
     return {suite: (min(each), max(each)) for suite, each in drawn.items()}
 
 
-def lead_to_suite(request: PageRequest) -> View:
+def redirect_to_suite(request: PageRequest) -> View:
     """Redirect to the list of runs of one suite."""
     raise Moved(f"/runs?{urlencode([('suite', request.params['suite']), *request.query])}")
 
 
 PAGE = Page("/runs", "runs.html", gather)
-SUITE = Page("/suites/{suite:path}", "runs.html", lead_to_suite)
+SUITE = Page("/suites/{suite:path}", "runs.html", redirect_to_suite)

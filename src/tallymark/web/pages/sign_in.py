@@ -107,5 +107,5 @@ PAGE = Page(
     "sign_in.html",
     gather,
     actions={"sign-in": sign_in, "register": register},
-    strangers_may_act=True,
+    anonymous_may_act=True,
 )

@@ -13,9 +13,9 @@ from tallymark.service.agents import Agent
 from tallymark.service.audit import LogEntry
 from tallymark.service.keys import Key
 from tallymark.web.organising import (
-    begin,
-    lead_back,
+    confirm_at,
     list_pauses,
+    require_organiser,
     resume,
 )
 from tallymark.web.page import Outcome, Page, View
@@ -39,7 +39,7 @@ class OrganisedAgent(View, frozen=True, kw_only=True):
 
 def gather(request: PageRequest) -> OrganisedAgent:
     """Gather the agent in the URL."""
-    begin(request)
+    require_organiser(request)
     found = _find(request)
     return OrganisedAgent(
         title=f"Organise {found.name}",
@@ -58,32 +58,32 @@ def _find(request: PageRequest) -> Agent:
 
 def disqualify(request: PageRequest) -> Outcome:
     """Take the agent off all boards."""
-    begin(request)
+    require_organiser(request)
     request.tally.agents.disqualify(request.params["agent"], reason=request.form.get("reason"))
-    return lead_back(request.path, "disqualified")
+    return confirm_at(request.path, "disqualified")
 
 
 def reinstate(request: PageRequest) -> Outcome:
     """Let the agent compete again."""
-    begin(request)
+    require_organiser(request)
     request.tally.agents.reinstate(request.params["agent"], reason=request.form.get("reason"))
-    return lead_back(request.path, "reinstated")
+    return confirm_at(request.path, "reinstated")
 
 
 def sign_out(request: PageRequest) -> Outcome:
     """End every session of the agent's owner; their keys still work."""
-    begin(request)
+    require_organiser(request)
     owner = _find(request).owner
     if owner is None:
         raise InvalidInput("this agent has no owner who could be signed in")
     request.service.accounts.end_sessions(request.caller, owner)
-    return lead_back(request.path, "signed-out")
+    return confirm_at(request.path, "signed-out")
 
 
 def end_pause(request: PageRequest) -> Outcome:
     """Resume scoring of the agent's attempts."""
     resume(request)
-    return lead_back(request.path, "resumed")
+    return confirm_at(request.path, "resumed")
 
 
 PAGE = Page(

@@ -10,10 +10,10 @@ import msgspec
 from tallymark.service.attempts import AttemptDetails
 from tallymark.web.organising import (
     JobLine,
-    begin,
+    confirm_at,
     describe_job,
     find_last_job,
-    lead_back,
+    require_organiser,
     retry_job,
 )
 from tallymark.web.page import Outcome, Page, View
@@ -33,7 +33,7 @@ class OrganisedAttempt(View, frozen=True, kw_only=True):
 
 def gather(request: PageRequest) -> OrganisedAttempt:
     """Gather the attempt in the URL, live."""
-    begin(request)
+    require_organiser(request)
     found = request.tally.attempts.get(request.params["attempt"], live=True)
     job = find_last_job(request, "score", found.id)
     return OrganisedAttempt(
@@ -45,18 +45,18 @@ def gather(request: PageRequest) -> OrganisedAttempt:
 
 def void(request: PageRequest) -> Outcome:
     """Void the attempt: it no longer counts for boards, ratings and quotas."""
-    begin(request)
+    require_organiser(request)
     identifier, reason = request.params["attempt"], request.form.get("reason")
     request.tally.attempts.void(identifier, reason)
-    return lead_back(request.path, "voided")
+    return confirm_at(request.path, "voided")
 
 
 def unvoid(request: PageRequest) -> Outcome:
     """Restore a voided attempt."""
-    begin(request)
+    require_organiser(request)
     identifier, reason = request.params["attempt"], request.form.get("reason")
     request.tally.attempts.unvoid(identifier, reason)
-    return lead_back(request.path, "unvoided")
+    return confirm_at(request.path, "unvoided")
 
 
 PAGE = Page(

@@ -10,7 +10,7 @@ import msgspec
 
 from tallymark.errors import InvalidInput
 from tallymark.service.audit import LogEntry
-from tallymark.web.organising import begin
+from tallymark.web.organising import require_organiser
 from tallymark.web.page import Page, View
 from tallymark.web.page_request import MOST_ROWS, PageRequest
 
@@ -36,7 +36,7 @@ class AuditView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> AuditView:
-    begin(request)
+    require_organiser(request)
     most = _MOST_WRITTEN if request.get("format") else MOST_ROWS
     limit = request.read_number("limit", most if request.get("format") else 50, most, least=1)
     wanted: Any = {name: request.get(name) or None for name in _NAMES}

@@ -12,10 +12,10 @@ from tallymark.challenges.rescore_plan import describe_rule
 from tallymark.service.audit import LogEntry
 from tallymark.service.challenges import Challenge
 from tallymark.web.organising import (
-    address_challenge,
-    begin,
-    lead_back,
+    challenge_address,
+    confirm_at,
     list_pauses,
+    require_organiser,
     resume,
 )
 from tallymark.web.page import Act, Outcome, Page, View
@@ -47,7 +47,7 @@ class OrganisedView(View, frozen=True, kw_only=True):
 
 
 def gather(request: PageRequest) -> OrganisedView:
-    begin(request)
+    require_organiser(request)
     challenges = request.tally.challenges
     challenge = challenges.get(request.params["name"])
     waits = challenges.waiting(challenge.name, limit=1).counts
@@ -68,26 +68,26 @@ def _make_act(done: str, **changes: Any) -> Act:
     """Make an action that takes only a reason."""
 
     def work(request: PageRequest) -> Outcome:
-        begin(request)
+        require_organiser(request)
         name = request.params["name"]
         request.tally.challenges.change(name, request.form.get("reason"), **changes)
-        return lead_back(address_challenge(name), done)
+        return confirm_at(challenge_address(name), done)
 
     return work
 
 
 def show_to(request: PageRequest) -> Outcome:
-    begin(request)
+    require_organiser(request)
     name = request.params["name"]
     wanted: Any = request.form.get("visibility")
     request.tally.challenges.change(name, request.form.get("reason"), visibility=wanted)
-    return lead_back(address_challenge(name), wanted)
+    return confirm_at(challenge_address(name), wanted)
 
 
 def end_pause(request: PageRequest) -> Outcome:
     """Resume scoring of an agent's attempts."""
     resume(request)
-    return lead_back(request.path, "resumed")
+    return confirm_at(request.path, "resumed")
 
 
 PAGE = Page(

@@ -27,7 +27,7 @@ from tallymark.web.challenge_files import (
     make_fields,
     read_files,
 )
-from tallymark.web.organising import address_challenge, begin, lead_back
+from tallymark.web.organising import challenge_address, confirm_at, require_organiser
 from tallymark.web.page import Outcome, Page, View
 from tallymark.web.page_request import PageRequest
 from tallymark.web.pages.organiser.rescore import RescoreView, make_view, require_name
@@ -60,7 +60,7 @@ class FilesView(View, frozen=True, kw_only=True):
 
 def gather_new(request: PageRequest) -> FilesView:
     """Gather a starter, or the files as typed."""
-    begin(request)
+    require_organiser(request)
     starters = list_starters()
     starter = request.choose("starter", ("", *starters))
     if request.form.get("count"):
@@ -86,7 +86,7 @@ def gather_new(request: PageRequest) -> FilesView:
 
 def gather(request: PageRequest) -> FilesView:
     """Gather the stored files of a challenge, or the files as typed."""
-    begin(request)
+    require_organiser(request)
     challenge = request.tally.challenges.get(request.params["name"])
     stored = _find_stored(request)
     files, left = list_fields(request, stored.files)
@@ -129,13 +129,13 @@ def _show(request: PageRequest, findings: Iterable[CheckFinding], status: int = 
 
 
 def check(request: PageRequest) -> Outcome:
-    begin(request, work=True)
+    require_organiser(request, work=True)
     return _show(request, request.tally.challenges.check(_pack_form(request)).findings)
 
 
 def publish(request: PageRequest) -> Outcome:
     """Publish the files as a version that counts, or show everything that is wrong."""
-    begin(request, work=True)
+    require_organiser(request, work=True)
     packed, form = _pack_form(request), request.form
     try:
         published = request.tally.challenges.publish(
@@ -146,12 +146,12 @@ def publish(request: PageRequest) -> Outcome:
     except InvalidInput as error:
         wrong = [CheckFinding("problem", "", str(each)) for each in error.problems]
         return _show(request, wrong, 422)
-    return lead_back(address_challenge(published.name), "published")
+    return confirm_at(challenge_address(published.name), "published")
 
 
 def preview(request: PageRequest) -> Outcome:
     """Show who would move if all attempts were scored by these files."""
-    begin(request, work=True)
+    require_organiser(request, work=True)
     return Outcome(view=_preview(request), template="organiser/rescore.html")
 
 
@@ -166,7 +166,7 @@ def _preview(request: PageRequest) -> RescoreView:
 
 def rescore(request: PageRequest) -> Outcome:
     """Score all attempts by these files, which count from then on."""
-    begin(request, work=True)
+    require_organiser(request, work=True)
     name, form = request.tally.challenges.get(request.params["name"]).name, request.form
     try:
         require_name(request, name)
@@ -178,7 +178,7 @@ def rescore(request: PageRequest) -> Outcome:
     )
     if done.job is not None:
         return Outcome(f"/organiser/jobs/{done.job}")
-    return lead_back(address_challenge(name), "rescored")
+    return confirm_at(challenge_address(name), "rescored")
 
 
 NEW = Page(

@@ -15,12 +15,12 @@ from tallymark.service.jobs import Job, JobState
 from tallymark.text import format_count
 from tallymark.web.organising import (
     JobLine,
-    begin,
     cancel_job,
+    confirm_at,
     describe_job,
     find_last_job,
-    lead_back,
     list_pauses,
+    require_organiser,
     resume,
     retry_job,
 )
@@ -84,7 +84,7 @@ class OrganiserView(View, frozen=True, kw_only=True):
 
 def gather(request: PageRequest) -> OrganiserView:
     """Gather the overview, or the queue of one challenge."""
-    begin(request)
+    require_organiser(request)
     chosen, challenges = request.get("challenge"), request.tally.challenges
     pager = request.read_pager(0, _SHOWN)
     found = challenges.waiting(chosen or None, pager.limit, write_cursor(pager.offset))
@@ -183,7 +183,7 @@ def _describe_challenge(
 def end_pause(request: PageRequest) -> Outcome:
     """Has an agent's attempts scored again."""
     resume(request)
-    return lead_back(request.path, "resumed")
+    return confirm_at(request.path, "resumed")
 
 
 PAGE = Page(

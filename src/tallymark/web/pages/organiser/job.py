@@ -13,11 +13,11 @@ from tallymark.web.organising import (
     JobLine,
     MovedLine,
     RatingLine,
-    begin,
     cancel_job,
     describe_job,
     list_moves,
     list_rating_lines,
+    require_organiser,
     retry_job,
 )
 from tallymark.web.page import Page, View
@@ -40,7 +40,7 @@ class JobView(View, frozen=True, kw_only=True):
 
 def gather(request: PageRequest) -> JobView:
     """Gather the job in the URL."""
-    begin(request)
+    require_organiser(request)
     job = request.tally.jobs.get(request.params["job"])
     line, rescoring = describe_job(job, request), read_rescoring(job)
     return JobView(

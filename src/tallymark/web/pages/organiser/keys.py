@@ -18,7 +18,7 @@ from tallymark.service.keys import (
     is_operator,
 )
 from tallymark.text import format_number
-from tallymark.web.organising import begin, lead_back
+from tallymark.web.organising import confirm_at, require_organiser
 from tallymark.web.page import Outcome, Page, Pager, View
 from tallymark.web.page_request import PageRequest
 
@@ -59,7 +59,7 @@ class MadeView(View, frozen=True, kw_only=True):
 
 def gather(request: PageRequest) -> KeysView:
     """Gather the keys that the visitor may manage, newest first."""
-    begin(request)
+    require_organiser(request)
     caller = request.caller
     found = list(request.tally.keys.list())
     state, text = request.choose("state", _STATES), request.get("q").casefold()
@@ -126,7 +126,7 @@ def _show_once(kind: str, secret: str | None, made: Key | Invitation) -> Outcome
 
 
 def make(request: PageRequest) -> Outcome:
-    begin(request)
+    require_organiser(request)
     form = request.form
     role: Any = form.get("role")
     agent = form.get("agent") or None
@@ -142,7 +142,7 @@ def make(request: PageRequest) -> Outcome:
 
 def rotate(request: PageRequest) -> Outcome:
     """Replace a key by a new one; the old one works for a while longer."""
-    begin(request)
+    require_organiser(request)
     hours = _read_number(request, "hours", "how many hours the old key works on", 720)
     overlap = 0.0 if hours is None else hours * _HOUR
     made = request.tally.keys.rotate(request.form.get("key"), overlap_s=overlap)
@@ -150,13 +150,13 @@ def rotate(request: PageRequest) -> Outcome:
 
 
 def revoke(request: PageRequest) -> Outcome:
-    begin(request)
+    require_organiser(request)
     request.tally.keys.revoke(request.form.get("key"))
-    return lead_back(request.path, "revoked")
+    return confirm_at(request.path, "revoked")
 
 
 def invite(request: PageRequest) -> Outcome:
-    begin(request)
+    require_organiser(request)
     form = request.form
     uses = form.get("uses") or "1"
     if not (uses.isascii() and uses.isdigit() and 0 < int(uses[:6]) <= 10_000):
@@ -172,14 +172,14 @@ def invite(request: PageRequest) -> Outcome:
 
 
 def withdraw(request: PageRequest) -> Outcome:
-    begin(request)
+    require_organiser(request)
     request.tally.invitations.revoke(request.form.get("invitation"))
-    return lead_back(request.path, "withdrawn")
+    return confirm_at(request.path, "withdrawn")
 
 
 def settle(request: PageRequest) -> Outcome:
     """Change who may register agents, and how many."""
-    begin(request)
+    require_organiser(request)
     changes: dict[str, Any] = {"registration": request.form.get("registration")}
     for name in ("agents_per_owner", "registrations_per_address"):
         if text := request.form.get(name):
@@ -187,7 +187,7 @@ def settle(request: PageRequest) -> Outcome:
                 raise InvalidInput(f"{name.replace('_', ' ')} is no number: {text[:40]!r}")
             changes[name] = int(text)
     request.tally.tenants.change(request.caller.tenant, changes)
-    return lead_back(request.path, "settled")
+    return confirm_at(request.path, "settled")
 
 
 PAGE = Page(

@@ -17,12 +17,12 @@ from tallymark.web.organising import (
     MovedLine,
     RatingLine,
     Scale,
-    address_challenge,
-    begin,
+    challenge_address,
+    confirm_at,
     find_scale,
-    lead_back,
     list_moves,
     list_rating_lines,
+    require_organiser,
 )
 from tallymark.web.page import Outcome, Page, View
 from tallymark.web.page_request import PageRequest
@@ -69,7 +69,7 @@ class RescoreView(View, frozen=True, kw_only=True):
 
 def gather(request: PageRequest) -> RescoreView:
     """Gather a preview of the rule in the URL."""
-    begin(request)
+    require_organiser(request)
     name = request.params["name"]
     try:
         rule = _read_rule(request)
@@ -77,7 +77,7 @@ def gather(request: PageRequest) -> RescoreView:
             return make_view(request, None)
         if (job := request.get("job")) and (found := _find_preview(request, name, job)) is not None:
             return make_view(request, found, job=job)
-        begin(request, work=True)
+        require_organiser(request, work=True)
         done = request.tally.challenges.rescore(name, **rule, preview=True, queue=False)
         return make_view(
             request, done.rescoring, large=done.rescoring is None, job=request.get("job")
@@ -193,7 +193,7 @@ def require_name(request: PageRequest, name: str) -> None:
 
 def apply(request: PageRequest) -> Outcome:
     """Score all attempts by the rule of the address."""
-    begin(request, work=True)
+    require_organiser(request, work=True)
     name, form = request.tally.challenges.get(request.params["name"]).name, request.form
     rule = _require_rule(request)
     require_name(request, name)
@@ -202,12 +202,12 @@ def apply(request: PageRequest) -> Outcome:
     )
     if done.job is not None:
         return Outcome(f"/organiser/jobs/{done.job}")
-    return lead_back(address_challenge(name), "rescored")
+    return confirm_at(challenge_address(name), "rescored")
 
 
 def queue_preview(request: PageRequest) -> Outcome:
     """Queue a preview that takes long."""
-    begin(request, work=True)
+    require_organiser(request, work=True)
     name = request.tally.challenges.get(request.params["name"]).name
     done = request.tally.challenges.rescore(name, **_require_rule(request), preview=True)
     return Outcome(request.link(job=done.job))
