@@ -41,29 +41,29 @@ _TABLE = re.compile(r"(<!-- (\w+), made by `make docs` -->\n).*?(<!-- end -->)",
 
 
 def evaluators() -> str:
-    """The types, each with its options and their defaults."""
+    """Table of evaluators with options and defaults."""
     kinds = {name: find_evaluator(name) for name in EVALUATORS}
     rows = [(f"`{name}`", kind.help, _list_options(kind.options)) for name, kind in kinds.items()]
-    return write_table(("type", "what it does", "options, with defaults"), rows)
+    return write_table(("type", "description", "options and defaults"), rows)
 
 
 def versus_judges() -> str:
-    """Who may judge red against blue, each with its options and their defaults."""
+    """Table of judges for red against blue with options and defaults."""
     options = {
         "script": script_judge.OPTIONS,
         "judge": model_judge.OPTIONS,
         "scorer": judges.OPTIONS,
     }
     rows = [(f"`{name}`", _list_options(each)) for name, each in options.items()]
-    return write_table(("type", "options, with defaults"), rows)
+    return write_table(("type", "options and defaults"), rows)
 
 
 def keys(shape: Shape) -> str:
-    """The keys of a mapping, each with what may stand there and what it is for."""
+    """Table of the keys of a mapping with value and meaning."""
     record = shape.mapping if isinstance(shape, KindShape) else shape
     assert isinstance(record, RecordShape)
     rows = [
-        (f"`{key}`", value.replace("*", r"\*"), each.help + (" Needed." if each.required else ""))
+        (f"`{key}`", value.replace("*", r"\*"), each.help + (" Required." if each.required else ""))
         for key, each in record.keys.items()
         if (value := _describe_shape(each.shape))
     ]
@@ -71,52 +71,52 @@ def keys(shape: Shape) -> str:
 
 
 def checks() -> str:
-    """The checks, each with what may stand under it."""
+    """Table of checks with their values."""
     rows = [
         (f"`{each.kind}`", _describe_shape(each.shape), each.help) for each in CHECK_TYPES.values()
     ]
-    return write_table(("check", "value", "what it asks"), rows)
+    return write_table(("check", "value", "condition"), rows)
 
 
 def scorers() -> str:
-    """Tallymark's own, whatever else is installed here."""
+    """Table of built-in scorers, without those of installed packages."""
     own = [each for each in describe_scorers() if each.package == "tallymark"]
     rows = [(f"`{each.name}`", each.value, _list_scorer_options(each)) for each in own]
-    return write_table(("name", "value", "options, with defaults"), rows)
+    return write_table(("name", "value", "options and defaults"), rows)
 
 
 def formats() -> str:
-    """Whose traces are read, and how they are known."""
+    """Table of trace formats and how they are detected."""
     rows = []
     for each in FORMATS.values():
         endings = ", ".join(f"`{ending}`" for ending in each.suffixes)
         rows.append((f"`{each.name}`", each.files, each.known_by, endings))
-    return write_table(("format", "files", "known by", "or by its ending"), rows)
+    return write_table(("format", "files", "detected by", "file ending"), rows)
 
 
 def reports() -> str:
-    """The files that `--report` writes."""
+    """Table of report formats."""
     rows = []
     for ending, row in reversed(REPORT_FORMATS.items()):
         kind = load_report(ending)
         called = f"`{ending}` ({row.called})" if row.called else f"`{ending}`"
         rows.append((called, f"`{kind.write.__name__}(runs)`", kind.reader, kind.gives))
-    return write_table(("ending", "function", "for", "what it gives"), rows)
+    return write_table(("ending", "function", "for", "content"), rows)
 
 
 @lru_cache(maxsize=1)
 def read_document() -> dict[str, Any]:
-    """The OpenAPI document of a server."""
+    """Return the OpenAPI document of a server."""
     return describe_server()
 
 
 def name_roles(operation: Mapping[str, Any]) -> str:
-    """Say in words who may call an operation; nothing where it is open to all."""
+    """Name the roles that may call an operation; empty if it is open to all."""
     return _WHO[frozenset(operation["x-roles"])] if "x-roles" in operation else ""
 
 
 def list_routes() -> Iterator[tuple[str, str, str, str]]:
-    """Every route of the API: its method and path, who may call it, and its first sentence."""
+    """List the routes of the API: method, path, roles, first sentence."""
     for path, operations in read_document()["paths"].items():
         if path.startswith(PREFIX):
             for method, operation in operations.items():
@@ -125,25 +125,25 @@ def list_routes() -> Iterator[tuple[str, str, str, str]]:
 
 
 def routes() -> str:
-    """The routes, each with a link to all of its fields."""
+    """Table of routes with links to the reference."""
     rows = [
         (f"[`{method} {path}`](api-reference.md#{make_anchor(f'{method} {path}')})", who, does)
         for method, path, who, does in list_routes()
     ]
-    return write_table(("route", "who may", "what it does"), rows)
+    return write_table(("route", "permission", "description"), rows)
 
 
 def functions() -> str:
-    """The functions of formulas."""
+    """Table of functions of formulas."""
     rows = [
         (f"`{each.signature}`", each.help, each.needs or "any number")
         for each in FUNCTIONS.values()
     ]
-    return write_table(("function", "gives", "needs"), rows)
+    return write_table(("function", "result", "argument"), rows)
 
 
 def run_names() -> str:
-    """What formulas of a run may name, whatever the suite."""
+    """Table of the names that every formula of a run may use."""
     units = {"latency": "seconds", "cost": "US dollars", "success": "percent", "number": "percent"}
     rows = []
     for each in (*RUN_METRICS.values(), *MORE_METRICS.values()):
@@ -155,16 +155,16 @@ def run_names() -> str:
 
 
 def formula_limits() -> str:
-    """What one formula may be."""
+    """Table of the limits of formulas."""
     limits = dataclasses.asdict(FormulaLimits())
-    words = {"nodes": "parts", "problems": "mistakes told at once; the rest are counted"}
+    words = {"nodes": "parts", "problems": "errors reported at once; the rest are counted"}
     rows = [(words.get(name, name), f"{value:,}") for name, value in limits.items()]
     rows.append(("characters of a name", f"{MAX_NAME:,}"))
-    return write_table(("of a formula", "at most"), rows)
+    return write_table(("formula", "limit"), rows)
 
 
 def attacks() -> str:
-    """What `tally doctor --conformance` tries, by kind."""
+    """Table of the attacks of `tally doctor --conformance`, by kind."""
     kinds: dict[str, list[str]] = {}
     kind = ""
     for line in CONFORMANCE.read_text(encoding="utf-8").split("\n"):
@@ -174,13 +174,13 @@ def attacks() -> str:
             kinds.setdefault(kind, []).append(found[1])
     rows = [(name, str(len(each)), ", ".join(each)) for name, each in kinds.items()]
     rows.append(("all", str(sum(map(len, kinds.values()))), ""))
-    return write_table(("kind", "cases", "what each tries"), rows)
+    return write_table(("kind", "cases", "attacks"), rows)
 
 
 def problems() -> str:
-    """The codes of problems."""
+    """Table of error codes."""
     rows = [(f"`{code}`", str(status), HTTPStatus(status).phrase) for status, code in CODES.items()]
-    rows += [("`busy`", "503", "Too much is being done; nothing of this was. See `Retry-After`")]
+    rows += [("`busy`", "503", "Overloaded; nothing was done. See `Retry-After`")]
     return write_table(("`code`", "status", "meaning"), rows)
 
 
@@ -190,9 +190,9 @@ _WHO = {
     callers.REPORTERS: "reporters, organisers",
     callers.COMPETITORS: "agents, organisers",
     callers.REPORTERS | callers.COMPETITORS: "reporters, agents, organisers",
-    callers.TEAM: "all keys but agents'",
+    callers.TEAM: "all keys except agents'",
     callers.MEMBERS: "all keys",
-    callers.PUBLIC: "anybody",
+    callers.PUBLIC: "everyone",
 }
 
 
@@ -225,16 +225,16 @@ TABLES: dict[str, tuple[str, Callable[[], str]]] = {
     "formula_limits": ("formulas.md", formula_limits),
     "attacks": ("sandbox.md", attacks),
 }
-"""By the name in its marks: the page, and what makes it."""
+"""Page and function of each table, by the name in its markers."""
 
 
 def page_with_tables(text: str) -> str:
-    """A page with what stands between its marks made anew."""
+    """Return the page with its tables regenerated."""
     return _TABLE.sub(lambda found: f"{found[1]}{TABLES[found[2]][1]()}{found[3]}", text)
 
 
 def write_table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table of Markdown."""
+    """Return a Markdown table."""
     heads = list(heads)
     cells = [[cell.replace("|", r"\|") for cell in line] for line in [heads, *rows]]
     lines = [f"| {' | '.join(line)} |\n".replace("|  |", "| |") for line in cells]
