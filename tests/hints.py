@@ -106,6 +106,15 @@ def command_tree() -> Any:
     return get_command(app)
 
 
+def find_problem(hint: Hint) -> str | None:
+    """The place, the command and what is wrong with it."""
+    try:
+        parse(hint)
+    except Exception as problem:  # noqa: BLE001 (whatever the command would say)
+        return f"{hint.place}: {hint.words}: {problem!r}"
+    return None
+
+
 def parse(hint: Hint) -> None:
     """Raises what the command would say; of one that is only named, its options must exist."""
     words = shlex.split(fill_in(hint.words).partition(" > ")[0])

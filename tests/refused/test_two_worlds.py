@@ -46,7 +46,11 @@ LOOKERS = {
     "private": ("stranger", "foreign"),
 }
 LOOKS = [(pair, who) for pair, lookers in LOOKERS.items() for who in lookers]
-OFTEN = [each for each in LOOKS if each[1] not in ("reporter", "foreign")]
+OFTEN = [
+    each
+    for each in LOOKS
+    if each[1] not in ("reporter", "foreign") and each != ("rescored", "stranger")
+]
 """In `make test`; the others, who see nearly the same, in `make proof`."""
 
 

@@ -30,8 +30,11 @@ EACH_WITH_ONE: list[Any] = [
 
 
 def limits(backend: str, **given: Any) -> Limits:
-    """Small ones; without bubblewrap a program is one process."""
-    usual = {"wall_s": 20.0, "memory_mb": 128, "processes": 8, "disk_mb": 8.0, "output_mb": 0.25}
+    """Small ones, but for the time: on a busy machine another limit is reached late.
+
+    Without bubblewrap a program is one process.
+    """
+    usual = {"wall_s": 300.0, "memory_mb": 128, "processes": 8, "disk_mb": 8.0, "output_mb": 0.25}
     return Limits(**usual | given | ({} if backend == "bubblewrap" else {"processes": 1}))
 
 

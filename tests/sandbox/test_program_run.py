@@ -43,6 +43,7 @@ def in_bubblewrap() -> None:
 
 def test_files_go_in_and_output_and_files_come_out(backend: SafeBackend, tmp_path: Path) -> None:
     (tmp_path / "data.bin").write_bytes(bytes(range(256)))
+    started = time.monotonic()
     outcome = run_program(
         ["python", "src/main.py", "one argument"],
         files={
@@ -68,7 +69,7 @@ def test_files_go_in_and_output_and_files_come_out(backend: SafeBackend, tmp_pat
     assert outcome.kept == {"made": bytes(range(256))[::-1], "src/helper.py": b"NAME = 'helper'\n"}
     assert outcome.warnings == ()
     assert not outcome.ok
-    assert 0 < outcome.wall_s < 20
+    assert 0 < outcome.wall_s <= time.monotonic() - started
 
 
 def test_a_program_that_ends_well_is_ok(backend: SafeBackend) -> None:
