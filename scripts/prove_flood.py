@@ -350,7 +350,7 @@ async def take_keys(hostile: Hostile) -> None:
 
     async def enter() -> None:
         number = f"nightly-{next(numbers)}"
-        await hostile.agent.enter(name_challenge(1), **{"Idempotency-Key": number})
+        await hostile.agent.enter("sums", **{"Idempotency-Key": number})
 
     await hostile.repeat(4, enter)
 
