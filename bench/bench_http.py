@@ -139,23 +139,6 @@ def run_suite(address: str, cases: int) -> None:
         assert run.counts["passed"] == cases
 
 
-def open_library(name: str) -> Model:
-    """The provider's library itself, over aiohttp, as any program could use it."""
-    from pydantic_ai.models.openai import OpenAIChatModel
-    from pydantic_ai.providers.openai import OpenAIProvider
-
-    from tallymark.models.provider import ProviderConnection, ProviderModel
-    from tallymark.models.provider_http import make_http_client
-
-    def connect() -> ProviderConnection:
-        client = make_http_client()
-        return ProviderConnection(
-            OpenAIChatModel(name, provider=OpenAIProvider(http_client=client)), client
-        )
-
-    return ProviderModel("library", connect)
-
-
 async def ask_once(model: Model, requests: int) -> None:
     await ask_all(model, requests)
     await model.close()
@@ -230,7 +213,7 @@ def runs(size: int) -> Iterator[Sides]:
 
 @contextmanager
 def providers(size: int) -> Iterator[Sides]:
-    """The short way to a provider, beside its library and Inspect, which gets few."""
+    """A provider by its library, beside Inspect, which gets few."""
     with serving():
 
         def ask(model: Model) -> None:
@@ -238,7 +221,6 @@ def providers(size: int) -> Iterator[Sides]:
 
         yield {
             OURS: Side(lambda: ask(open_model(PROVIDER)), size),
-            "its library over aiohttp": Side(lambda: ask(open_library("gpt-5-mini")), size),
             "Inspect": Side(lambda: ask_by_inspect(FEW), FEW, rounds=1, told=True),
         }
 
@@ -302,11 +284,11 @@ BENCHES = (
     ),
     Bench(
         "a provider",
-        "A request to a provider: half the CPU of its library alone, a tenth of Inspect's.",
+        "A request to a provider: a tenth of Inspect's CPU.",
         providers,
         (20, 200, 2_000),
         "requests",
-        (Promise(0.5, "its library over aiohttp"), Promise(0.1, "Inspect")),
+        (Promise(0.1, "Inspect"),),
         each="request",
         rounds=5,
     ),

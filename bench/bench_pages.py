@@ -62,6 +62,9 @@ def fill_submissions(store: Store, size: int) -> None:
         Resources.over(store).challenges.publish(pack(Path(folder)), force=True)
 
 
+def fill_nothing(_store: Store, _size: int) -> None: ...
+
+
 @cache
 def load_once(fill: Callable[[Store, int], None], size: int) -> str:
     db = str(Path(_folder.name, f"{fill.__name__}-{size}.db"))
@@ -139,6 +142,31 @@ def submissions(size: int) -> Iterator[Sides]:
         yield {OURS: Side(spend, TIMES, told=True)}
 
 
+@contextmanager
+def comparisons(size: int) -> Iterator[Sides]:
+    """The page that compares two finished runs of so many cases."""
+    with serve(load_once(fill_nothing, 0)) as server, open_site(server) as ask:
+        runs = []
+        for number in range(2):
+            results = [
+                {"case": f"case {nth}", "status": "passed" if (nth + number) % 7 else "failed"}
+                for nth in range(size)
+            ]
+            run = {"suite": "bench", "model": "echo/me", "results": results}
+            made = msgspec.json.decode(ask("POST", "/api/v1/runs", {"run": run}))
+            runs.append(made["run"]["id"])
+        path = f"/compare?run={runs[0]}&run={runs[1]}"
+
+        def spend() -> float:
+            before = server.cpu
+            for _ in range(TIMES):
+                ask("GET", path)
+            return (server.cpu - before) * find_scale()
+
+        ask("GET", path)
+        yield {OURS: Side(spend, TIMES, told=True)}
+
+
 PAGES = (
     ("an agent", f"/agents/{name_agent(7)}", fill_agents, (100, 1_000, 10_000), "agents", 20e-3),
     ("ratings", "/ratings", fill_agents, (100, 1_000, 10_000), "agents", 20e-3),
@@ -165,10 +193,20 @@ BENCHES = (
         for name, path, fill, sizes, of, limit in PAGES
     ),
     Bench(
+        "a comparison",
+        "The page of two finished runs, again and again: 30 ms of the server's CPU.",
+        comparisons,
+        (100, 1_000, 10_000),
+        "cases",
+        (Promise(30e-3),),
+        each="page",
+        rounds=3,
+    ),
+    Bench(
         "enter and submit",
         "Two requests, the answer compared with a truth and scored: 5 ms of the server's CPU.",
         submissions,
-        (1_000, 10_000, 100_000),
+        (10_000, 100_000, 1_000_000),
         "attempts",
         (Promise(5e-3),),
         each="submission",
