@@ -12,9 +12,9 @@ from tallymark.engine.engine import (
     BlockDone,
     BlockEnd,
     BlockFailed,
-    Crew,
     Engine,
     Work,
+    WorkerPool,
     describe_error,
 )
 from tallymark.engine.engine_choice import EngineChoice
@@ -32,7 +32,7 @@ class SerialEngine(Engine):
     def close(self) -> None:
         """There is nothing to end."""
 
-    def _open_crew(self, work: Work[Any, Any]) -> AbstractContextManager[Crew]:
+    def _open_pool(self, work: Work[Any, Any]) -> AbstractContextManager[WorkerPool]:
         return _SerialCrew(self, pickle.loads(pickle.dumps(work)))
 
 

@@ -8,7 +8,7 @@ import pytest
 from tests.suites.suite_texts import load, mistakes
 
 from tallymark.errors import InvalidInput
-from tallymark.suites.filled_suite import resolve
+from tallymark.suites.resolved_suite import resolve
 from tallymark.suites.suite_file import load_stored
 from tallymark.suites.suite_findings import validate
 

@@ -15,7 +15,7 @@ from tallymark.models import Answer, Request, retries
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.run import CaseView
 from tallymark.suites import suite_evaluation
-from tallymark.suites.filled_suite import resolve
+from tallymark.suites.resolved_suite import resolve
 from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation
 from tallymark.suites.suite_file import load_suite
 

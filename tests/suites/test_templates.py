@@ -7,7 +7,7 @@ from tests.suites.suite_texts import load
 
 from tallymark.errors import InvalidInput
 from tallymark.models import Answer, Request
-from tallymark.suites.filled_suite import resolve
+from tallymark.suites.resolved_suite import resolve
 from tallymark.suites.templates import (
     fill_templates,
     find_near_misses,

@@ -74,7 +74,7 @@ class Engine(ABC):
         """End all workers, busy ones too."""
 
     @abstractmethod
-    def _open_crew(self, work: Work[Any, Any]) -> AbstractContextManager[Crew]:
+    def _open_pool(self, work: Work[Any, Any]) -> AbstractContextManager[WorkerPool]:
         """Workers for one kind of work; busy ones end with the context."""
 
     def map(
@@ -87,13 +87,13 @@ class Engine(ABC):
         be sorted in bounded memory.
         """
         waiting = _Waiting(iter(blocks), ahead * self.workers)
-        with self._open_crew(work) as crew:
+        with self._open_pool(work) as pool:
             while True:
-                while crew.has_room and (given := waiting.take()) is not None:
-                    crew.begin(*given)
+                while pool.has_room and (given := waiting.take()) is not None:
+                    pool.begin(*given)
                 if not waiting.under_way:
                     return
-                for number, end in crew.wait():
+                for number, end in pool.wait():
                     outcome = waiting.end(number, end)
                     if outcome is not None:
                         yield outcome
@@ -125,7 +125,7 @@ class BlockLost:
 BlockEnd = BlockDone | BlockFailed | BlockLost
 
 
-class Crew(Protocol):
+class WorkerPool(Protocol):
     """The workers of one `map`."""
 
     @property

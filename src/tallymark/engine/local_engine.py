@@ -33,7 +33,7 @@ from tallymark.errors import WorkFailed
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from tallymark.engine.engine import Crew, Work
+    from tallymark.engine.engine import Work, WorkerPool
 
 _START = "import sys; from tallymark.engine.local_engine import serve; serve(int(sys.argv[1]))"
 _GRACE = 2.0
@@ -48,7 +48,7 @@ class LocalEngine(Engine):
     def close(self) -> None:
         """Crews end their own workers."""
 
-    def _open_crew(self, work: Work[Any, Any]) -> AbstractContextManager[Crew]:
+    def _open_pool(self, work: Work[Any, Any]) -> AbstractContextManager[WorkerPool]:
         return _LocalCrew(work, self.workers)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
-    from tallymark.engine.engine import Crew, Work
+    from tallymark.engine.engine import Work, WorkerPool
 
 _BLOCKS_EACH = 2
 """Tasks per worker: a running one, and one that is ready when it ends."""
@@ -107,7 +107,7 @@ class RayEngine(Engine):
         if self._started:
             self._ray.shutdown()
 
-    def _open_crew(self, work: Work[Any, Any]) -> AbstractContextManager[Crew]:
+    def _open_pool(self, work: Work[Any, Any]) -> AbstractContextManager[WorkerPool]:
         return _RayCrew(self._ray, self._task, work, _BLOCKS_EACH * self.workers)
 
 

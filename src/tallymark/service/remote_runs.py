@@ -32,7 +32,7 @@ from tallymark.suites.templates import refuse_unknown
 if TYPE_CHECKING:
     from tallymark.service.app import App
     from tallymark.service.stop_signals import StopSignal
-    from tallymark.suites.filled_suite import FilledSuite
+    from tallymark.suites.resolved_suite import FilledSuite
     from tallymark.suites.suite_definition import SuiteDefinition
 
 KIND = "run"

@@ -18,7 +18,7 @@ from tallymark.models.replay import ReplayModel
 from tallymark.runs.ongoing_run import RunEnding
 from tallymark.runs.record import CaseResult
 from tallymark.service.bulk_work import BulkTask, BulkWork, cut_blocks
-from tallymark.suites.filled_suite import resolve
+from tallymark.suites.resolved_suite import resolve
 from tallymark.suites.suite_evaluation import (
     DEFAULT_THREADS,
     CaseJob,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tallymark.engine.engine_choice import EngineChoice
     from tallymark.models import Model
     from tallymark.runs.ongoing_run import OngoingRun
-    from tallymark.suites.filled_suite import FilledSuite
+    from tallymark.suites.resolved_suite import FilledSuite
     from tallymark.suites.suite_definition import SuiteDefinition
 
 _MOST, _LEAST, _EACH = 500, 20, 16

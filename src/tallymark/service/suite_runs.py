@@ -23,8 +23,8 @@ from tallymark.runs.ongoing_run import OngoingRun, RunWatch, make_id, sort_by_su
 from tallymark.runs.record import SENT_TAG, CaseResult, RunRecord
 from tallymark.runs.run import Run
 from tallymark.service.remote_suites import NOWHERE, RemoteRules
-from tallymark.suites.filled_suite import FilledSuite, resolve
 from tallymark.suites.rechecks import rescore
+from tallymark.suites.resolved_suite import FilledSuite, resolve
 from tallymark.suites.suite_definition import SuiteDefinition
 from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation, count_planned
 from tallymark.suites.suite_file import load_stored

@@ -1,6 +1,6 @@
-"""Tests and suites in Python, running them, and scoring traces that already exist.
+"""Python tests and suites, running them, and scoring existing traces.
 
-What runs them loads when first used: whoever only defines a suite does not pay for it.
+The modules that run suites load when first used, so that defining a suite is cheap.
 """
 
 from importlib import import_module

@@ -24,20 +24,20 @@ _NAMES_SHOWN = 8
 
 
 class Candidate(NamedTuple):
-    """What a case is chosen by."""
+    """Properties that a case is selected by."""
 
     key: str
     tags: Collection[str] = ()
     asked: Sequence[str] = ()
-    """Of a case without a name: what it asks, once for each of the suite's prompts."""
+    """Of a case without a name: its prompts, one for each of the suite's prompts."""
 
     @property
     def eval(self) -> str:
-        """What `capitals[7]` and `#3[7]` are rows of."""
+        """The eval of which `capitals[7]` and `#3[7]` are rows."""
         return self.key.partition("[")[0]
 
 
-# dict=True: a struct has no place for what `cached_property` keeps.
+# dict=True: `cached_property` needs a place for its value.
 class CaseChoice(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     """Several of one kind mean any of them; different kinds must all be met."""
 
@@ -53,7 +53,7 @@ class CaseChoice(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
 
     @property
     def by(self) -> str:
-        """As a user says it."""
+        """The selection as a user writes it."""
         given = [("--only", each) for each in self.only] + [("--tag", each) for each in self.tag]
         given += [("--failed-of", self.failed_of)] if self.failed_of else []
         return " ".join(f"{option} {shlex.quote(value)}" for option, value in given)
@@ -170,9 +170,9 @@ def describe_part(
     formula: Formula,
     scorers: Iterable[str],
 ) -> dict[str, Any]:
-    """What a run of some cases says of them, and why it lacks names of the formula.
+    """Note on a partial run, with the reason why it lacks names of the formula.
 
-    `scorers` are those that score none of the cases that are chosen.
+    `scorers` score none of the selected cases.
     """
     evals = {key.partition("[")[0] for key in chosen}
     ends = ("", *DERIVED)
@@ -189,7 +189,7 @@ def describe_part(
 def choose_cases(
     definition: SuiteDefinition, choice: CaseChoice, limit: int | None, formula: Formula
 ) -> tuple[frozenset[str], dict[str, Any]]:
-    """The keys of the cases that are chosen, and what the run keeps of the choice."""
+    """Keys of the selected cases, and the record of the selection."""
     candidates = list_candidates(definition)
     keys = [each.key for each in (choice.choose(candidates) if choice else candidates)][:limit]
     given = msgspec.to_builtins(choice)

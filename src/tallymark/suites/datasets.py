@@ -130,7 +130,7 @@ _READERS: dict[str, Callable[[bytes, str, list[Problem]], Iterator[dict[str, Any
 def _name_rows(
     given: dict[str, Any], rows: list[dict[str, Any]], columns: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """What tells the rows apart: the column `id`, or the one that is named, or their numbers."""
+    """Keys of the rows: the column `id`, the named column, or row numbers."""
     column = given.get("id", "id")
     if column not in columns:
         if "id" in given:

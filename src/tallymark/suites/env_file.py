@@ -1,8 +1,8 @@
-"""An env file: `NAME=value` on each line, as shells and containers read them.
+"""Env files: `NAME=value` on each line, as shells and containers read them.
 
-A file that the user names gives whatever it holds. A `.env` in the current folder is read without
-being named, and may come from somebody else's repository: it gives keys of models and values of a
-suite's templates, but nothing that says where requests go, lest it send your keys elsewhere.
+A file named by the user sets all its values. A `.env` in the current folder is read without being
+named and may come from a foreign repository: it sets API keys and values for templates of a suite,
+but no addresses, which could send the keys elsewhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DOTENV = ".env"
 _SHORTEST_KEY = 8
-"""Characters of a key that is kept out of reports; a shorter one is a word such as `none`."""
+"""Minimum length of a key that is hidden in reports; shorter ones are words such as `none`."""
 _KEY = re.compile(
     r"[A-Z0-9_]+_API_KEY|TALLY_HTTP_KEY|HF_TOKEN"
     r"|AWS_(?:ACCESS_KEY_ID|SECRET_ACCESS_KEY|SESSION_TOKEN)"
@@ -55,7 +55,7 @@ def read_env_file(path: Path | str) -> dict[str, str]:
 def set_environment(
     values: Mapping[str, str], environment: MutableMapping[str, str], *, keys_only: bool
 ) -> dict[str, str]:
-    """Sets what the environment does not say yet; gives the keys of models that were set."""
+    """Set variables that the environment lacks; return the API keys among them."""
     wanted = {
         name: value for name, value in values.items() if not keys_only or _KEY.fullmatch(name)
     }
@@ -65,7 +65,7 @@ def set_environment(
 
 
 def find_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """The keys of models that no output may show: a suite could ask for them as variables."""
+    """API keys that no output may show: a suite could use them as variables."""
     return {
         name: value
         for name, value in environment.items()

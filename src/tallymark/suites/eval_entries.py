@@ -1,4 +1,4 @@
-"""What may stand under `evals:`, and from it to `Eval`s, with the datasets that they name."""
+"""Entries of `evals:` and their conversion to `Eval`s, with the datasets they name."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ TURN = KindShape(
 
 def _require_prompt_and_checks(node: MappingNode, reader: Reader) -> None:
     given = ("prompt" in node.entries) + ("turns" in node.entries)
-    # Without either, it is asked by the suite's prompts.
+    # Without either, the suite's prompts are used.
     if given == 2 or (not given and reader.find("prompts") is None):
         reader.wrong(node, "an eval has either a 'prompt' or 'turns'")
     said: list[Node] = []
@@ -206,7 +206,7 @@ def _read_turns(given: list[Any]) -> Iterator[Turn]:
 
 
 def read_expected(given: Any) -> Expected:
-    """What scorers compare with: a text is the output."""
+    """Expected values for scorers: a text is the output."""
     if isinstance(given, dict):
         return Expected.from_dict(given, "expected")
     return Expected(output=given)

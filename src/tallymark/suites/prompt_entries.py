@@ -1,4 +1,4 @@
-"""What may stand under `prompts:`, and from it to `Prompt`s, with the files that they name."""
+"""Entries of `prompts:` and their conversion to `Prompt`s, with the files they name."""
 
 from __future__ import annotations
 

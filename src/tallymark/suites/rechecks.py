@@ -1,4 +1,4 @@
-"""Scoring stored answers again, by another formula or suite's checks; no model is asked."""
+"""Rescoring stored answers by another formula or suite, without model calls."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from tallymark.runs.run import (
     scan_whole,
 )
 from tallymark.runs.tally import Tally
-from tallymark.suites.other_questions import OtherQuestions
+from tallymark.suites.rescore_mismatch import OtherQuestions
 from tallymark.traces import Trace
 
 if TYPE_CHECKING:
-    from tallymark.suites.filled_suite import FilledSuite
+    from tallymark.suites.resolved_suite import FilledSuite
 
 
 class Recheck(NamedTuple):
-    """What another suite's checks say of one result."""
+    """Results of another suite's checks for one stored result."""
 
     status: CaseStatus
     checks: tuple[CheckResult, ...]
@@ -48,9 +48,9 @@ _IN_MEMORY = 8_000_000
 
 
 class RecheckedResults(KeptResults):
-    """Results as another suite sees them; what its checks said is in a file that nobody else has.
+    """Results with the checks of another suite, which are in a private file.
 
-    Those without a recheck stay as they are, those that are not named are left out.
+    Results without a recheck are unchanged; those not named are left out.
     """
 
     def __init__(self, suite: FilledSuite, results: Sequence[CaseResult]) -> None:
@@ -102,7 +102,7 @@ class RecheckedResults(KeptResults):
         return self._see_anew(read_counted(self._results))
 
     def scan(self) -> Iterator[CaseResult]:
-        """The same in no order."""
+        """All results, in any order."""
         return self._see_anew(scan_results(self._results))
 
     def scan_whole(self) -> Iterator[CaseResult]:
@@ -163,7 +163,7 @@ def _rescore_by_suite(
 
 
 def _make_tags(before: Run, suite: FilledSuite, questions: OtherQuestions) -> dict[str, Any]:
-    """Those of the run, with what is to be known of the suite that it has now."""
+    """Notes of the run, and those on its new suite."""
     tags = {key: value for key, value in before.record.tags.items() if key != NOTES_TAG}
     if "folder" in tags:  # its datasets are found from there
         tags["folder"] = str(suite.definition.folder.resolve())
@@ -177,11 +177,11 @@ async def recheck(
     questions: OtherQuestions,
     on_progress: Callable[[int, int | None], None] | None = None,
 ) -> tuple[RecheckedResults, Tally]:
-    """The results of the cases that the suite still has, checked by it. Errors stay errors.
+    """Check the results of the cases that the suite still has. Errors stay errors.
 
-    `on_progress` is told how many were looked at, and how many there are.
+    `on_progress` is called with the number of checked results and their total.
 
-    Checks of earlier turns of a conversation are left as they were: only the last answer is kept.
+    Checks of earlier turns of a conversation are unchanged: only the last answer is stored.
     """
     rechecked = RecheckedResults(suite, questions.place(before))
     tally = Tally()
@@ -197,7 +197,7 @@ async def recheck(
             tally.add(result)
             continue
         case = suite.case(asked)
-        # Earlier answers of a conversation are not kept, so they are empty here.
+        # Earlier answers of a conversation are not stored, so they are empty here.
         messages = case.messages([""] * (len(case.asked) - 1)) or ()
         subject = case.subject(_restore_answer(result), Request(messages=messages), result.trace)
         checks = tuple(await case.checks.evaluate(subject))

@@ -23,7 +23,7 @@ _CUT_MARK = re.compile(r"\.\.\.|\u2026")
 _UNTOUCHED = re.compile("[A-Za-z0-9]+")
 _BACKSLASH = r"(?:\\|%(?:25){0,3}5c)"
 _ESCAPE = _BACKSLASH + "{1,15}"
-"""So many backslashes stand before what was escaped four times."""
+"""Number of backslashes after escaping four times."""
 _LETTERS = dict(zip("\n\r\t\b\f\v\a\0", "nrtbfva0", strict=True))
 _NAMES = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos"}
 
@@ -71,7 +71,7 @@ class Redactor:
 
 
 class _Form:
-    """How one form of a secret is found, however its characters are escaped, also repeatedly."""
+    """Pattern for one form of a secret, also with characters escaped repeatedly."""
 
     def __init__(self, form: str) -> None:
         # No encoder touches letters and digits, so they must be there: a quick look for them saves
@@ -143,7 +143,7 @@ def _spell(character: str) -> str:
 
 
 def _list_forms(value: str) -> Iterator[str]:
-    """The value, in other case, and in base64 within a longer text; each may be escaped besides."""
+    """The value, also in other case and as base64 within a longer text; each may be escaped."""
     yield value
     encoded = [value.upper(), value.lower()]
     for text in dict.fromkeys((value, json.dumps(value)[1:-1])):  # JSON that was sent as base64

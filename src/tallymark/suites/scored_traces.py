@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tallymark.scoring import Score
 
 RESULTS_SHOWN = 20
-"""How many results of each status are at hand when all are scored."""
+"""Results of each status held in memory when all traces are scored."""
 MOST_CASES = 50_000
 """Traces that are counted one by one; others are counted together, which bounds the memory."""
 _NOTHING = Expected()
@@ -59,7 +59,7 @@ MOST_RUNS = 50
 
 
 class TraceJudge:
-    """Scores traces, and says what came of each."""
+    """Scores traces and yields their results."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class TraceJudge:
         expected: Mapping[str, Expected] | None = None,
         on_broken: Callable[[TraceError], object] | None = None,
     ) -> None:
-        """As `ScoredTraces` takes them."""
+        """Traces in any form that `ScoredTraces` accepts."""
         own = require_threshold("scoring", threshold)
         seconds = require_timeout("scoring", timeout) or DEFAULT_TIMEOUT
         self.scorers = _require_scorers(scorers)
@@ -105,7 +105,7 @@ class TraceJudge:
         try:
             return judge_trace(case, epoch, self.thresholds, trace, found)
         except (TypeError, AttributeError):
-            check_trace(trace)  # says which of its values is of the wrong kind
+            check_trace(trace)  # names the value of a wrong type
             raise
 
     def _make_contexts(self, traces: Iterable[Any]) -> Iterator[EvalContext]:
@@ -146,9 +146,9 @@ class _ModelRun:
         self.count = 0
         self.shown: dict[CaseStatus, list[tuple[float, int, CaseResult]]] = {}
         self.keys: set[str | tuple[str, int]] = set()
-        """What there is a result of: a case, or beyond its first epoch both."""
+        """Key of a result: the case, and the epoch beyond the first."""
         self.last_epochs: dict[str, int] = {}
-        """Of the cases that traces say."""
+        """Cases named by traces."""
 
     def take_epoch(self, case: str, epoch: int) -> tuple[str, int]:
         """An epoch that is there already, as in the log of another run, is one more."""
@@ -177,7 +177,7 @@ class _ModelRun:
                     margin = max(margin, check.threshold - check.value)
         if len(shown) >= RESULTS_SHOWN and margin <= shown[0][0]:
             return
-        # The number settles ties, since results have no order: of equals, the earlier is kept.
+        # The number breaks ties, since results have no order: the earlier one wins.
         entry = (margin, -self.count, result)
         if len(shown) < RESULTS_SHOWN:
             heapq.heappush(shown, entry)
@@ -191,11 +191,11 @@ class _ModelRun:
         self.change(total=self.count, epochs=epochs)
 
     def change(self, **facts: Any) -> None:
-        """Sets what the record says when the run is over."""
+        """Set the fields of the record when the run ends."""
         self.ongoing.record = msgspec.structs.replace(self.ongoing.record, **facts)
 
     def make_run(self) -> Run:
-        """What its results so far come to, with the worst and the first of them."""
+        """Metrics of the results so far, with the worst and the first of them."""
         shown = (
             [result for *_, result in sorted(self.shown.get(status, ()), reverse=True)]
             for status in ("failed", "error", "passed")
@@ -204,11 +204,11 @@ class _ModelRun:
 
 
 class ScoredTraces:
-    """Iterating gives the result of each trace in turn; `runs` tells what they come to.
+    """Iterating yields the result of each trace; `runs` has the runs with their scores.
 
-    It is one run, but for traces that say a case and its model, as the results of an evaluation
-    do: each model has a run, and these share a group. It can be iterated once. With a `store`, the
-    runs are kept there as the traces come.
+    It is one run, except for traces that name a case and its model, like the results of an
+    evaluation: each model has a run, and these share a group. It can be iterated once. With a
+    `store`, the runs are stored as the traces arrive.
     """
 
     def __init__(  # noqa: PLR0913 (what a caller may set, all but the first two by keyword)
@@ -225,10 +225,10 @@ class ScoredTraces:
         on_broken: Callable[[TraceError], object] | None = None,
         chosen_by: str = "",
     ) -> None:
-        """`expected` is by trace id; a trace may also say it itself, in `metadata["expected"]`.
+        """`expected` is by trace id; a trace may have it in `metadata["expected"]` too.
 
-        Expectations that cannot be read are raised, or given to `on_broken` and passed over.
-        `chosen_by` is told where the traces are some of more.
+        Unreadable expectations are raised, or given to `on_broken` and skipped. `chosen_by`
+        describes the selection if the traces are a part.
         """
         self._judge = TraceJudge(
             scorers, threshold=threshold, timeout=timeout, expected=expected, on_broken=on_broken
@@ -243,17 +243,17 @@ class ScoredTraces:
         self._formula = parse_for_scorers(text, names)
         self._record = self._make_record(require_name("a run", name), chosen_by)
         self.goes_on = False
-        """Whether a run was begun before."""
+        """True if a run was started."""
         self.run_id = ""
         """The run of the result that came last."""
         self._runs: dict[tuple[str | None, str | None], _ModelRun] = {}
         """By model and prompt, in the order in which they came."""
         self._begun = False
         self._names: set[str] = set()
-        """Of the traces that say no case."""
+        """The run of traces that name no case."""
         self._count = 0
         self.same_ids: dict[str, int] = {}
-        """How many traces have the name and id of one before them, by the case of that one."""
+        """Number of traces with the name and id of an earlier one, by its case."""
 
     def _make_record(self, name: str, chosen_by: str) -> RunRecord:
         now = time.time()
@@ -301,7 +301,7 @@ class ScoredTraces:
 
     @property
     def runs(self) -> list[Run]:
-        """What the results so far come to: a run for each model, in the order of their traces."""
+        """Runs so far: one for each model, in the order of their traces."""
         if not self._runs:
             return [Run(self._record, [], kept=False)]
         return [part.make_run() for part in self._runs.values()]
@@ -317,7 +317,7 @@ class ScoredTraces:
 
     @property
     def unmet(self) -> int:
-        """How many of the expectations were for traces that have not come."""
+        """Number of expectations without a trace."""
         return len(self._judge.expected) - len(self._met)
 
     def _begin(self, stated: StatedCase | None, keeper: RunKeeper | None) -> _ModelRun:
@@ -354,7 +354,7 @@ class ScoredTraces:
             yield trace, self._judge.judge("", 0, trace, scores)
 
     def _name(self, trace: Trace) -> str:
-        """The case of a trace that says none."""
+        """The case of a trace that names none."""
         row = trace.trace_id or str(self._count)
         case = name_trace(trace, row)
         if self._store is None:
@@ -367,13 +367,13 @@ class ScoredTraces:
 
 
 class JudgedTraces(ScoredTraces):
-    """The same for traces that are judged elsewhere."""
+    """The results of traces scored elsewhere."""
 
     def __init__(self, scorers: Sequence[Scorer], **options: Any) -> None:
         """`options` are those of `ScoredTraces`."""
         super().__init__((), scorers, **options)
         self.results: Iterable[CaseResult] = ()
-        """Of the traces, in their order."""
+        """Results in the order of the traces."""
         self.claim: Callable[[RunRecord, StatedCase | None], tuple[RunRecord, bool]] = (
             super()._claim
         )
@@ -381,7 +381,7 @@ class JudgedTraces(ScoredTraces):
 
     @property
     def scorers(self) -> tuple[Scorer, ...]:
-        """What judges them."""
+        """The scorers."""
         return self._scorers
 
     @property
@@ -400,7 +400,7 @@ class JudgedTraces(ScoredTraces):
 
 
 def name_trace(trace: Trace, row: str = "") -> str:
-    """The case that a trace says, or a row of the eval that it has the name of: `refunds[t-17]`."""
+    """The case named by a trace, or the row of the eval with its name: `refunds[t-17]`."""
     stated = read_case(trace)
     if stated is not None:
         return stated.case
@@ -409,7 +409,7 @@ def name_trace(trace: Trace, row: str = "") -> str:
 
 
 def read_expectation(told: object) -> Expected:
-    """What a trace's author expects; what is no object is the expected output."""
+    """The expectations in a trace; a value that is no object is the expected output."""
     return Expected.read(told)
 
 

@@ -1,4 +1,4 @@
-"""What a suite says, checked: frozen values with every template as it was written."""
+"""The checked content of a suite file: frozen values with templates as written."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ DEFAULT_FORMULA = "success_pct"
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """What the user says, and the answer to go on with where the suite writes it itself."""
+    """Message of the user, and the fixed answer if the suite has one."""
 
     user: str
     assistant: str | None = None
     checks: tuple[CheckSpec, ...] = ()
-    """Of the model's answer to this turn."""
+    """Checks of the model's answer to this turn."""
 
 
 class Prompt(msgspec.Struct, frozen=True):
-    """One of several ways to ask the evals that have no prompt of their own."""
+    """One of the suite's prompts, for evals without their own."""
 
     name: str
     text: str
@@ -49,7 +49,7 @@ class Dataset(msgspec.Struct, frozen=True):
     rows: tuple[tuple[Any, ...], ...]
     """The values by column; UNSET where a row has none."""
     ids: tuple[str, ...]
-    """What stands in brackets in the case's key: `capitals[7]`."""
+    """The part in brackets of the case's key: `capitals[7]`."""
     digest: str
     """Changes whenever the file does."""
 
@@ -62,9 +62,9 @@ class Eval(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     """Its name, or `#3` for the third."""
     turns: tuple[Turn, ...]
-    """A `prompt` is a conversation of one turn; none where the suite's prompts ask."""
+    """A `prompt` is a conversation of one turn; without one, the suite's prompts are used."""
     checks: tuple[CheckSpec, ...] = ()
-    """Of the last answer; `scorers` are among them."""
+    """Checks of the last answer, including `scorers`."""
     name: str | None = None
     system_prompt: str | None = None
     """None: the suite's. Empty: none."""
@@ -88,7 +88,7 @@ class Eval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Case(msgspec.Struct, frozen=True, gc=False):
-    """One thing to ask: an eval, or an eval with one row of its dataset."""
+    """One case: an eval, or an eval with one row of its dataset."""
 
     key: str
     """Unique in the suite."""
@@ -122,7 +122,7 @@ class TemplateUse(msgspec.Struct, frozen=True):
     """The line of the file, to be shown."""
 
 
-# dict=True: a struct has no place for what `cached_property` keeps.
+# dict=True: `cached_property` needs a place for its value.
 class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A whole suite."""
 
@@ -138,7 +138,7 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     system_prompt: str | None = None
     threads: int | None = None
     mcp_servers: tuple[dict[str, Any], ...] = ()
-    """As written; `resolve` makes `McpServer`s of them."""
+    """Servers as written; `resolve` makes `McpServer`s of them."""
     pricing: Pricing | None = None
     settings: dict[str, Any] = msgspec.field(default_factory=dict)
     timeout: float | None = None
@@ -160,13 +160,13 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Changes whenever the suite or one of its datasets does."""
     source: str | None = None
     warnings: tuple[Finding, ...] = ()
-    """What is to be known of its file before it runs."""
+    """Notes on the file before it runs."""
     folder: Path = msgspec.field(default_factory=Path)
-    """Where the paths in the suite start."""
+    """Folder in which relative paths of the suite start."""
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
-        """Everything there is to ask, in the file's order."""
+        """All cases, in the file's order."""
         made = list[Case]()
         for each in self.evals:
             if each.dataset is None:
@@ -206,12 +206,12 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def used_vars(self) -> tuple[str, ...]:
-        """All variables that are asked for, also those with a value in the suite."""
+        """All variables in use, including those with a value in the suite."""
         return tuple(dict.fromkeys(use.name for use in self.uses if use.kind != "secret"))
 
     @cached_property
     def own_vars(self) -> frozenset[str]:
-        """The variables that have a value in the suite wherever they are used."""
+        """Variables with a value in the suite wherever they are used."""
         asked = [use for use in self.uses if use.kind != "secret"]
         lacking = {use.name for use in asked if not self.has_value(use)}
         return frozenset(use.name for use in asked) - lacking
@@ -238,7 +238,7 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return None if use.eval is None else self.evals[use.eval - 1].dataset
 
     def ask_with(self, prompt: Prompt) -> SuiteDefinition:
-        """The same suite, asked by one of its prompts."""
+        """The suite with only one of its prompts."""
         replace, turns = msgspec.structs.replace, (Turn(prompt.text),)
         evals = tuple(
             each
@@ -256,12 +256,12 @@ class SuiteDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return replace(self, evals=evals, prompt=prompt.name, uses=uses)
 
     def to_json(self) -> str:
-        """The suite as JSON, templates as written: what a run keeps of it."""
+        """The suite as JSON with templates as written, for storage with a run."""
         return msgspec.json.encode(self.document).decode()
 
 
 def formula_names(evals: Iterable[str], scorers: Collection[str]) -> Names:
-    """The names of a run, and what may be asked of each scorer: its mean, from 0 to 1, and more."""
+    """Names that formulas of a run may use: scorer means from 0 to 1, and other statistics."""
     variables = list(RUN_METRICS.values())
     for name in evals:
         variables.append(Variable(name, "eval", 0.0, 1.0))

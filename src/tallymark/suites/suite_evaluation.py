@@ -1,8 +1,7 @@
-"""Asking a model every case of a suite, checking the answers, handing on each result as it comes.
+"""Runs every case of a suite against a model, checks the answers, and passes on each result.
 
-A fixed number of workers take cases from one queue; how many requests are really on their way is
-the business of `models.retries.Pace`. Nothing is kept here but counts, so that a run of a hundred
-thousand cases needs little memory.
+A fixed number of workers take cases from one queue; `models.retries.Pace` limits the concurrent
+requests. Only counts are held here, so a run of a hundred thousand cases needs little memory.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from tallymark.models.retries import Pace, answer_with_retries
 from tallymark.runs.case_verdict import find_error, judge_case
 from tallymark.runs.record import CaseResult, CheckResult
 from tallymark.runs.tally import Amounts
-from tallymark.suites.filled_suite import join_turns
+from tallymark.suites.resolved_suite import join_turns
 from tallymark.text import add_known
 
 if TYPE_CHECKING:
     from tallymark.runs.ongoing_run import RunEnding
     from tallymark.suites.checks.check_definition import Checks
-    from tallymark.suites.filled_suite import FilledCase, FilledSuite
+    from tallymark.suites.resolved_suite import FilledCase, FilledSuite
     from tallymark.suites.suite_definition import Case
     from tallymark.traces import Trace
 
@@ -43,7 +42,7 @@ _NO_ANSWER = Answer(output="", latency=0.0)
 
 @dataclass(frozen=True)
 class RunLimits:
-    """How far an evaluation may go. None leaves the decision to the suite."""
+    """Limits of an evaluation. None uses the suite's value."""
 
     epochs: int | None = None
     cases: int | None = None
@@ -55,11 +54,11 @@ class RunLimits:
     budget: float | None = None
     """US dollars."""
     chosen: frozenset[str] | None = None
-    """The keys of the cases to ask; of these, `cases` counts the first."""
+    """Keys of the cases to run; `cases` counts the first of these."""
 
 
 class CaseJob(msgspec.Struct, frozen=True, gc=False):
-    """One case to be asked once."""
+    """One run of a case."""
 
     case: Case
     epoch: int
@@ -120,7 +119,7 @@ class SuiteEvaluation:
 
     async def _work(self, add: Callable[[CaseResult], Awaitable[None]]) -> None:
         while self.ending == "finished":
-            # Before a job is taken: one that is taken and then not asked would be lost.
+            # Before a job is taken: one that is taken and not run would be lost.
             if self.budget is not None and not await self.budget.reserve():
                 self.ending = "budget"
                 return
@@ -278,7 +277,7 @@ async def _check_turn(
 
 
 def _find_spent(result: CaseResult) -> float | None:
-    """What a case cost with its judges, as far as that is known."""
+    """Known cost of a case including judges."""
     costs, checks = [result.cost], list(result.checks)
     for check in checks:
         checks += check.parts
@@ -295,12 +294,12 @@ class _Budget:
 
     def __init__(self, limit: float, spent: Amounts) -> None:
         self.limit = limit
-        self.spent = replace(spent)  # a copy: whoever gave it goes on counting
+        self.spent = replace(spent)  # a copy: the caller continues counting
         self.under_way = 0
         self.changed = asyncio.Event()
 
     async def reserve(self) -> bool:
-        """True when a case may start, False when no more may."""
+        """True if a case may start, False if no more may."""
         while not self._fits():
             if not self.under_way:
                 return False
@@ -331,13 +330,13 @@ def plan_cases(suite: FilledSuite, limits: RunLimits) -> Iterator[CaseJob]:
 
 
 def count_planned(suite: FilledSuite, limits: RunLimits) -> int:
-    """How many that are."""
+    """Number of runs."""
     cases, repeats = _choose_cases(suite, limits)
     return sum([repeats[id(case.eval)] for case in cases])
 
 
 def _choose_cases(suite: FilledSuite, limits: RunLimits) -> tuple[Sequence[Case], dict[int, int]]:
-    """The cases, and how often those of an eval are asked, by its identity."""
+    """The cases, and the repetitions of an eval by its identity."""
     cases: Iterable[Case] = suite.definition.cases
     if (chosen := limits.chosen) is not None:
         cases = (case for case in cases if case.key in chosen)

@@ -74,7 +74,7 @@ def open_suite(path: Path) -> Reader:
 def load_source(
     source: Source, *, name: str = "suite", load: Callable[..., Scorer] = load_scorer
 ) -> SuiteDefinition:
-    """The suite in a text; `name` is what it is called when it does not say."""
+    """Read a suite from text; `name` is its default name."""
     return SuiteLoader(open_document(source, "suite"), load).definition(name)
 
 
@@ -109,7 +109,7 @@ class SuiteLoader:
         return CheckSetting(folder=self.reader.source.folder, load=self.load, dry=True)
 
     def definition(self, name: str) -> SuiteDefinition:
-        """The suite; `name` is what it is called when it does not say."""
+        """Read a suite; `name` is its default name."""
         values = SUITE.read(self.reader.root, self.reader)
         if values is MISSING:
             self.reader.check()
@@ -120,7 +120,7 @@ class SuiteLoader:
         evals = tuple(read_evals(values["evals"], self.items, self.reader))
         if "prompts" in values:
             self.read_prompts(values["prompts"], evals)
-            # As texts: a run goes on with what it began with, whatever the files say by then.
+            # As texts: a resumed run uses the original content, even if files have changed.
             values["prompts"] = [_write_prompt(each) for each in self.prompts]
         score = values.get("score", {})
         score = {"formula": score} if isinstance(score, str) else score
@@ -180,7 +180,7 @@ class SuiteLoader:
             elif isinstance(node, ScalarNode):
                 for kind, name in find_templates(node.text):
                     line = self.reader.source.line(node.line)
-                    # One on a later line of the text is told where the text begins.
+                    # A mistake on a later line of a text is reported at the start of the text.
                     column = find_column(line, name, node.column)
                     yield TemplateUse(kind, name, number, node.line, column, text=line or None)
 
@@ -207,7 +207,7 @@ class SuiteLoader:
             self.reader.wrong(at or item, problem.message, problem.hint)
 
     def name_scorers(self, entry: Eval) -> Eval:
-        """The eval with the names that its scorers have, also those that only their code tells."""
+        """The eval with the names of its scorers, including those declared in their code."""
         if not any(spec.kind == "scorer" for spec in entry.all_checks()):
             return entry
 
@@ -249,7 +249,7 @@ class SuiteLoader:
                 self.ready.append((specs, Checks.of(built[id(spec)] for spec in specs)))
 
     def warnings(self, evals: tuple[Eval, ...]) -> tuple[Finding, ...]:
-        """Quotes that are missing, and cases whose passing or not passing says nothing."""
+        """Warnings about missing quotes and about cases whose result means nothing."""
         told = [("quotes", each) for each in self.reader.warnings]
         kinds = [(each, {spec.kind for spec in each.all_checks()}) for each in evals]
         todo = [each for each, found in kinds if "todo" in found]
@@ -298,7 +298,7 @@ class SuiteLoader:
     def check_scorer_names(
         self, evals: tuple[Eval, ...], specs: list[tuple[Eval, CheckSpec]]
     ) -> list[str]:
-        """Formulas must be able to tell scorers from evals and metrics."""
+        """Refuse scorers with the names of evals or metrics."""
         known = formula_names((each.name for each in evals if each.name), ())
         scorers: dict[str, None] = {}
         named = ((entry, spec, name) for entry, spec in specs for name in _find_names(spec))
@@ -333,7 +333,7 @@ def _count_cases(evals: Iterable[Eval]) -> int:
 def _find_uses_of_prompts(
     prompts: Iterable[Prompt], number: int, item: Node
 ) -> Iterator[TemplateUse]:
-    """What an eval that is asked by the suite's prompts must have values for."""
+    """Variables that an eval needs for the suite's prompts."""
     own_system = isinstance(item, MappingNode) and "system_prompt" in item.entries
     for prompt in prompts:
         system = "" if own_system else prompt.system_prompt or ""

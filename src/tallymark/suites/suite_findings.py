@@ -1,4 +1,4 @@
-"""`validate`: what is valid but probably not meant, before any model is asked."""
+"""`validate`: findings in a valid suite that are probably mistakes, before any model call."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class _SuiteFindings:
         return Finding(code, "warning", message, self.source.place(line or 0, 1), hint)
 
     def formula(self) -> Iterator[Finding]:
-        """What the formula's lint says, at the place in the file."""
+        """Findings of the formula's lint, with their place in the file."""
         if self.reader.find("score") is not None and not has_templates(self.definition.formula):
             for finding in self.definition.parse_formula().lint().findings:
                 place = self.reader.place_within(finding.place, "score", "formula")
@@ -104,7 +104,7 @@ class _SuiteFindings:
                 yield Finding("comment", "warning", message, place, "put the text in quotes")
 
     def bare_names(self) -> Iterator[Finding]:
-        """What becomes of each `{{name}}`."""
+        """Notes on each `{{name}}`."""
         for each in find_unfilled(self.definition, ()):
             yield Finding("template", "warning", each.message, each.place, each.hint)
         told = set[str]()
@@ -130,11 +130,11 @@ class _SuiteFindings:
                 yield self.warning("unused", f"the variable '{name}' is never used", line)
 
     def prompts(self) -> Iterator[Finding]:
-        """Prompts that ask every eval the same, and variables for which an eval has no value."""
+        """Prompts without variables, and variables without a value in an eval."""
         suite, told = self.definition, set[tuple[int | None, str]]()
         asked = [each for each in suite.evals if not each.turns]
         for prompt in suite.prompts:
-            # A system prompt may be all that tells the evals apart.
+            # Evals may differ only in their system prompt.
             if len(asked) > 1 and not has_templates([prompt.text, prompt.system_prompt or ""]):
                 message = f"the prompt '{prompt.name}' asks every eval the same"
                 line = self.reader.place("prompts", prompt.name).line
@@ -170,7 +170,7 @@ class _SuiteFindings:
         yield from self.token_limits(entry)
 
     def wrong_judges(self, load: Callable[..., Scorer]) -> Iterator[Problem]:
-        """What would end a run before its first case; templates are filled in only then."""
+        """Mistakes that would end a run before its first case, when templates are filled in."""
         folder, judge = self.definition.folder, self.definition.judge
         if judge is not None and not has_templates(judge):
             place = replace(self.reader.place("metadata", "judge"), column=None)

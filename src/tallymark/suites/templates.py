@@ -50,13 +50,13 @@ def _read_template(found: re.Match[str]) -> tuple[TemplateKind, str]:
 
 
 def find_column(line: str, name: str, start: int) -> int:
-    """Where a template stands in a line of the file, from a column on; that one where it is not."""
+    """Column of a template in a line of the file, from a column on; that column if not found."""
     found = re.compile(r"\{\{[^{}]*?\b" + re.escape(name)).search(line, start - 1)
     return start if found is None else found.start() + 1
 
 
 def find_near_misses(text: str) -> Iterator[str]:
-    """What looks like a template, and is sent as it stands."""
+    """Text that looks like a template and is sent unchanged."""
     if "{{" in text:
         for match in _NEAR_MISS.finditer(text):
             if not _TEMPLATE.fullmatch(match[0]):
@@ -77,7 +77,7 @@ def fill_templates(value: Any, lookup: TemplateLookup) -> Any:
     if isinstance(value, str):
         if "{{" not in value:
             return value
-        # In one pass: what is filled in is never looked at again, so data cannot ask for a secret.
+        # In one pass: filled-in text is never scanned again, so data cannot request a secret.
         parts, rest = _split_text(value)
         filled = list[str]()
         for before, template, kind, name in parts:
@@ -102,14 +102,14 @@ def _split_text(text: str) -> tuple[list[tuple[str, str, str, str]], str]:
 
 
 def write_value(value: Any) -> str:
-    """How a value is written into text: as it is, or as JSON."""
+    """Write a value into text: as it is, or as JSON."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False)
 
 
 def refuse_unknown(definition: SuiteDefinition, named: Iterable[str], where: str) -> None:
-    """Refuses values that were given by name for what the suite never asks for; `where` is said."""
+    """Refuse values given by name that the suite never uses; `where` goes into the message."""
     known = {*definition.used_vars, *definition.secret_names, *definition.vars}
     problems = []
     for name in named:
@@ -163,11 +163,11 @@ class TemplateValues:
         return write_value(self._given[name])
 
     def problems(self) -> Iterator[Problem]:
-        """Names without a value, and secrets that could not be kept secret."""
+        """Names without a value, and secrets that are too short to hide."""
         told: set[tuple[str, str]] = set()
         for use in self._definition.uses:
             message = self._explain_missing(use)
-            # An eval that a prompt asks has values of its own, so each that lacks one is told.
+            # An eval of a prompt has its own values, so each one that lacks a value is named.
             told_as = (use.kind, use.name if use.prompt is None else f"{use.name} {use.eval}")
             if message is not None and told_as not in told:
                 told.add(told_as)

@@ -97,7 +97,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.claim: list[_Call] = []
-        """Holds the call while it is made; whoever takes it out, in one step, tells its score."""
+        """Holds the call while it runs; the one that takes it out reports its score."""
         self.deadline = float("inf")
         self.seen: list[_Call] = []
         """The call at the last look."""
@@ -112,7 +112,7 @@ class _Worker:
 
 
 class _ScorerThreads:
-    """The threads of one run, and the watch over them, which is kept by whoever waits."""
+    """Threads of one run and their watchdog, which the waiting caller runs."""
 
     def __init__(self, loop: LoopThread, seconds: float | None) -> None:
         self.loop = loop
@@ -120,7 +120,7 @@ class _ScorerThreads:
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
         self._workers: set[_Worker] = set()
         self._left: Counter[Scorer] = Counter()
-        """Calls that go on though nobody waits for them."""
+        """Calls that continue after their time limit."""
         self._awaited: _Call | None = None
         self._done = threading.Event()
         self._look_in = _FIRST_LOOK

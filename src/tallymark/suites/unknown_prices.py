@@ -1,4 +1,4 @@
-"""Models of which nobody knows what they cost, in suites that need to know it."""
+"""Models without a known price, in suites that need it."""
 
 from __future__ import annotations
 
@@ -41,5 +41,5 @@ def _may_be_priced(model: str) -> bool:
     try:
         named = ModelReference.parse(model)
     except InvalidInput:
-        return True  # what names no model is told elsewhere
+        return True  # a wrong model name is reported elsewhere
     return may_be_priced(named.kind, named.rest, named.text)

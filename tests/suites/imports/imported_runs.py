@@ -9,8 +9,8 @@ from typing import Any
 from tallymark.documents.source import Source
 from tallymark.models import Answer, Request
 from tallymark.runs.record import CaseResult
-from tallymark.suites.filled_suite import resolve
 from tallymark.suites.imports.imported_suite import ImportedSuite, import_suite, write_yaml
+from tallymark.suites.resolved_suite import resolve
 from tallymark.suites.suite_evaluation import RunLimits, SuiteEvaluation
 from tallymark.suites.suite_file import load_source
 

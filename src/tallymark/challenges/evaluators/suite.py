@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tallymark.judging.judge_dialogue import JudgeMemory
     from tallymark.models import Model
     from tallymark.runs.record import CaseResult
-    from tallymark.suites.filled_suite import FilledSuite
+    from tallymark.suites.resolved_suite import FilledSuite
 
 _SHOWN_CASES = 200
 
@@ -114,7 +114,7 @@ def _resolve_suite(
     remember: Callable[[str], JudgeMemory | None] = lambda _: None,
 ) -> FilledSuite:
     # Suites are heavy, and whoever only enters such a challenge runs none.
-    from tallymark.suites.filled_suite import resolve  # noqa: PLC0415
+    from tallymark.suites.resolved_suite import resolve  # noqa: PLC0415
     from tallymark.suites.suite_file import load_suite  # noqa: PLC0415
 
     path = find_inner_file(folder, options["suite"], "evaluator, suite")

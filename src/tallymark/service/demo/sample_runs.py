@@ -27,7 +27,7 @@ from tallymark.suites.suite_file import load_source
 if TYPE_CHECKING:
     from tallymark.models import Answer, Model, Request
     from tallymark.service.stop_signals import StopSignal
-    from tallymark.suites.filled_suite import FilledSuite
+    from tallymark.suites.resolved_suite import FilledSuite
     from tallymark.suites.suite_definition import SuiteDefinition
 
 SUITES = ("support-desk", "capitals")

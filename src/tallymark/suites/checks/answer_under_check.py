@@ -22,7 +22,7 @@ _NO_CONFIG = Config()
 
 
 class Subject(msgspec.Struct, dict=True, eq=False):
-    """An answer, and what its case says about it. What only some checks need is made late."""
+    """An answer with its case. Parts that only some checks need are built on demand."""
 
     answer: Answer
     request: Request = _NOTHING_ASKED
@@ -30,7 +30,7 @@ class Subject(msgspec.Struct, dict=True, eq=False):
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
     config: Config = _NO_CONFIG
     given_trace: Trace | None = None
-    """What scorers see; without one it is made from request and answer."""
+    """Context for scorers; made from request and answer if not given."""
     _folded: str | None = None
 
     @property
@@ -43,13 +43,13 @@ class Subject(msgspec.Struct, dict=True, eq=False):
 
     @cached_property
     def trace(self) -> Trace:
-        """What happened."""
+        """Trace of the call."""
         given = self.given_trace
         return trace_of(self.request, self.answer) if given is None else given
 
     @cached_property
     def context(self) -> EvalContext:
-        """What scorers see."""
+        """Context for scorers."""
         return EvalContext(self.trace, self.expected, self.metadata, self.config)
 
 

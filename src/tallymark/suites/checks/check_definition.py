@@ -1,4 +1,4 @@
-"""What a check is: a type in the table, a spec in a file, a function of a `Subject` in a run."""
+"""A check: a type in the table, a spec in a file, a function of a `Subject` in a run."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class CheckSpec(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class CheckSetting:
-    """What a check is built with besides its own config."""
+    """Inputs for building a check besides its own config."""
 
     folder: Path = field(default_factory=Path)
-    """Where paths start: the folder of the suite."""
+    """Folder of the suite, where relative paths start."""
     threshold: float | None = None
-    """What the eval sets."""
+    """Values that the eval sets."""
     suite_threshold: float | None = None
     judge: CheckJudge | None = None
     open_judge: Callable[..., JudgeModel] = open_judge
@@ -78,19 +78,19 @@ class CheckType:
     kind: str
     shape: Shape
     build: Callable[[Any, CheckSetting], QuickCheck | WaitingCheck]
-    """From config to function; InvalidInput says what is wrong with the config."""
+    """Build the function of a check; InvalidInput names a wrong config."""
     help: str
     notices: Callable[[Any], Iterable[Notice]] = lambda _: ()
-    """What lint says about a config that is valid."""
+    """Warnings about a valid config."""
     value_names: Callable[[Any], tuple[str, ...]] | None = None
-    """How formulas call its values, if it has any; none where only a template tells."""
+    """Names of its values in formulas; none if only a template determines them."""
     many: bool = False
     """A list under the key stands for several checks, all of which must pass."""
     settled: bool = False
-    """Nothing but its config (and secrets, in what it says) decides: one build serves every run."""
+    """True if only its config (and secrets in its messages) matter: one build serves every run."""
 
     def make_check(self, config: Any, setting: CheckSetting) -> Check:
-        """A check that is ready to run; InvalidInput says what is wrong with its config."""
+        """Build a check; InvalidInput names a wrong config."""
         function = self.build(config, setting)
         return Check(self.kind, function, inspect.iscoroutinefunction(function))
 

@@ -53,13 +53,13 @@ CHECK_TYPES: dict[str, CheckType] = {
 
 
 def find_value_names(spec: CheckSpec) -> tuple[str, ...]:
-    """How formulas call the values of a check, if it has any."""
+    """Names of a check's values in formulas."""
     kind = CHECK_TYPES.get(spec.kind)
     return () if kind is None or kind.value_names is None else kind.value_names(spec.config)
 
 
 def build_check(spec: CheckSpec, setting: CheckSetting) -> Check:
-    """A check that is ready to run; InvalidInput says what is wrong with its config."""
+    """Build a check; InvalidInput names a wrong config."""
     if spec.kind in ("or", "all"):
         parts = [build_check(part, setting) for part in spec.parts]
         return any_of(parts) if spec.kind == "or" else all_of(parts)

@@ -47,7 +47,7 @@ def _build(config: Any, setting: CheckSetting) -> QuickCheck | WaitingCheck:
 
 
 def reach_judge(options: Mapping[str, Any], setting: CheckSetting) -> dict[str, Any]:
-    """Options of the scorer llm_judge, their judge opened; while only looking, nobody judges."""
+    """Options of the scorer llm_judge with an open judge; `validate` opens none."""
     others = {key: value for key, value in options.items() if key not in _REACHING}
     judge = answer_nothing if setting.dry else options.get("model", setting.judge)
     if judge is None:

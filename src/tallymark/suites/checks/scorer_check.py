@@ -52,7 +52,7 @@ _SHAPE = record_or_short(
 
 
 def scorer_name(config: Any) -> str | None:
-    """The name that formulas use for a config's value; None where only a template tells it."""
+    """Name of a config's value in formulas; None if only a template determines it."""
     given = expand_config(config, "use")
     name = given.get("name")
     if name is None and not has_templates(given["use"]):
@@ -63,9 +63,9 @@ def scorer_name(config: Any) -> str | None:
 
 
 def name_scorer(config: Any, setting: CheckSetting) -> Any:
-    """The config with the names that the scorer has in its own code, unless it names them itself.
+    """The config with the names that the scorer's code declares, unless the config sets them.
 
-    Names of checks are asked for where that code is not at hand, so they are looked up once.
+    They are looked up once, because names of checks are needed where that code is not available.
     """
     given = expand_config(config, "use")
     if has_templates(given["use"]):
@@ -77,13 +77,13 @@ def name_scorer(config: Any, setting: CheckSetting) -> Any:
         if named or (reference.home is None and is_built_in(reference.name)):
             return config
         scorer = _load_scorer(given["use"], options, setting)
-    except TallymarkError:  # building the check says why
+    except TallymarkError:  # building the check reports the reason
         return config
     return {**given, **({"gives": list(scorer.gives)} if scorer.gives else {"name": scorer.name})}
 
 
 def _list_value_names(config: Any) -> tuple[str, ...]:
-    """Those of several scores, or else the one."""
+    """Names of several scores, or the single one."""
     given = expand_config(config, "use").get("gives")
     if given is not None:
         return tuple(name for name in given if not has_templates(name))
@@ -102,7 +102,7 @@ def _build(config: Any, setting: CheckSetting) -> QuickCheck | WaitingCheck:
 
 
 def _load_scorer(use: str, options: dict[str, Any], setting: CheckSetting) -> Scorer:
-    """The scorer; a file is looked for beside the suite."""
+    """The scorer; files are resolved relative to the suite."""
     reference = ScorerReference.parse(use)
     given = {**reference.options, **options}
     if reference.home is None:

@@ -1,4 +1,4 @@
-"""`semantic`: is the answer near in meaning to a text? Computed here, no model is asked."""
+"""`semantic`: is the answer close in meaning to a text? Computed locally, without a model call."""
 
 from __future__ import annotations
 

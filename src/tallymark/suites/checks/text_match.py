@@ -1,9 +1,9 @@
-"""`match` and `not_match`: does the whole answer match a pattern, whatever its case?
+"""`match` and `not_match`: does the whole answer match a pattern, ignoring case?
 
 A pattern is a glob (`*` stands for any text, `?` for one character) or a regular expression;
-`is_regex` tells them apart. Each part of a glob between two stars is looked for once, from left to
-right, so the time grows with the text and never with the ways to divide it: `*a*a*a*b` needs no
-more than four searches.
+`is_regex` decides which. Each part of a glob between two stars is searched once, from left to
+right, so the time grows with the text and not with the ways to divide it: `*a*a*a*b` needs no more
+than four searches.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class _GlobPart:
         self.wild = (
             re.compile(".".join(map(re.escape, pieces)), re.DOTALL) if len(pieces) > 1 else None
         )
-        """Where there are question marks in it."""
+        """Positions of question marks."""
 
     def equals(self, text: str) -> bool:
         return len(text) == self.length and self.stands_at(text, 0)

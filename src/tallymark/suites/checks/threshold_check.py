@@ -17,7 +17,7 @@ def build_threshold_check(
     kind: str, scorer: Scorer, threshold: float, *, name: str | None = None
 ) -> QuickCheck | WaitingCheck:
     """The check of a scorer; `name` is how formulas call its value."""
-    threshold = float(threshold)  # a file may say 0, and what is stored is one number
+    threshold = float(threshold)  # a file may contain 0; a single number is stored
 
     def result(score: Score) -> CheckResult:
         if not score.parts:

@@ -24,7 +24,7 @@ def _build(kind: str, limit: int) -> QuickCheck:
     def check(subject: Subject) -> CheckResult:
         answer = subject.answer
         tokens, counted = answer.output_tokens, _COUNTED[answer.tokens_counted_by]
-        if tokens is None:  # nobody needed the number so far
+        if tokens is None:  # the count was not needed before
             tokens, counted = count_tokens(answer.output), _COUNTED["local"]
         passed = tokens <= limit if at_most else tokens >= limit
         return CheckResult(kind=kind, passed=passed, reason=f"{tokens} tokens{counted} {needs}")

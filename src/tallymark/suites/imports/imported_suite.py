@@ -34,9 +34,9 @@ class ImportedSuite:
     document: dict[str, Any] = field(default_factory=dict)
     left_out: list[Problem] = field(default_factory=list)
     _lines: dict[int, tuple[str, int]] = field(default_factory=dict)
-    """Where each list and mapping of the source stands, by its identity."""
+    """Places of the lists and mappings of the source, by identity."""
     _kept: list[Any] = field(default_factory=list)
-    """What the identities are of: it must not go away."""
+    """The source; it must stay alive for the identities to be valid."""
 
     def read(self, path: Path) -> Any:
         """A file in YAML or JSON as plain data whose places are known."""
@@ -64,23 +64,23 @@ class ImportedSuite:
         return self._lines.get(id(value), (self.source, 0))
 
     def leave_out(self, at: Any, message: str, hint: str | None = None) -> None:
-        """Tells what could not be carried over; `at` is the list or mapping in which it stands."""
+        """Report something that was not imported; `at` is the list or mapping that contains it."""
         file, line = self.find_place(at)
         problem = Problem(message, Place(file, line or None), hint)
         if problem not in self.left_out:
             self.left_out.append(problem)
 
     def leave_out_check(self, at: Any, what: str, why: object) -> list[Check]:
-        """Tells of an assertion that could not be carried over, and leaves a `todo` in its place.
+        """Report an assertion that was not imported, and leave a `todo` in its place.
 
-        A case that is no longer checked as it was must not pass.
+        A case that lost a check must not pass.
         """
         self.leave_out(at, f"{what}: {why}")
         file, line = self.find_place(at)
         return [{"todo": f"{what} ({Place(Path(file).name, line or None)}): {why}"}]
 
     def count_unfinished(self) -> int:
-        """How many evals have a `todo`, and so cannot pass."""
+        """Number of evals with a `todo`, which cannot pass."""
         return sum(any("todo" in check for check in each["checks"]) for each in self.evals)
 
     @property

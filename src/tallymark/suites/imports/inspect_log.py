@@ -1,8 +1,8 @@
-"""The samples of an Inspect log as a suite: what was asked, and its scorers as checks.
+"""Samples of an Inspect log as a suite: prompts, and scorers as checks.
 
-What the model was sent is taken from the conversation, so that templates and system messages of
-the solver are in it. `includes`, `match` and `choice` become regular expressions that say the
-same; Inspect's other scorers are called as they are.
+The prompt is taken from the conversation, so that it includes templates and system messages of the
+solver. `includes`, `match` and `choice` become equivalent regular expressions; Inspect's other
+scorers are called as they are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _WHOLE = "success"
 """The status of a log that ran to its end."""
 _KEY = re.compile(rb'"(\w+)"\s*:')
 _EDGE = f"[{re.escape(string.whitespace + string.punctuation)}]*"
-"""What Inspect's `match` takes no notice of at either end of an answer."""
+"""Characters that Inspect's `match` ignores at both ends of an answer."""
 _SETTINGS = (
     *("temperature", "top_p", "max_tokens", "seed", "stop_seqs"),
     *("presence_penalty", "frequency_penalty"),
@@ -55,7 +55,7 @@ def is_log(path: Path) -> bool:
 
 
 def import_log(path: Path, made: ImportedSuite) -> None:
-    """Fills in the suite of a log: each sample once, however often it was asked."""
+    """Make the suite of a log: each sample once, regardless of its epochs."""
     evals: dict[str, dict[str, Any]] = {}
     header: dict[str, Any] = {}
     seen = set[str]()
@@ -76,7 +76,7 @@ def import_log(path: Path, made: ImportedSuite) -> None:
 
 
 def _tell_missing(found: int, header: dict[str, Any], status: str, made: ImportedSuite) -> None:
-    """Tells of samples that the log does not have: it broke off, or was limited to some."""
+    """Report samples missing from the log: it is incomplete, or was limited to some."""
     known = as_mapping(header.get("dataset")).get("samples")
     missing = known - found if isinstance(known, int) else 0
     why = None if status == _WHOLE else f"the log broke off: its status is {status!r}"
@@ -136,7 +136,7 @@ def _carry_sample(
 
 
 def _carry_conversation(sample: dict[str, Any], made: ImportedSuite) -> dict[str, Any]:
-    """All that was said before the model's own first answer."""
+    """All messages before the model's first answer."""
     given = as_list(sample.get("messages")) or sample.get("input")
     if isinstance(given, str):
         return {"prompt": _check_text(given)}

@@ -52,7 +52,7 @@ _PROVIDERS = {
     "vertex": "google-cloud",
 }
 _FORMS = ("chat", "messages", "completion")
-"""Words between a provider and its model that say how it is asked."""
+"""Words between a provider and its model that select an API."""
 _SETTINGS = {
     **{name: name for name in ("temperature", "top_p", "max_tokens", "seed")},
     **{name: name for name in ("presence_penalty", "frequency_penalty")},
@@ -67,7 +67,7 @@ _OPTIONS = (
     *("disableDefaultAsserts", "disableVarExpansion", "disableConversationVar", "runSerially"),
 )
 _MOST_LABEL = 50
-"""Characters of a prompt's label that are kept for its name."""
+"""Maximum length of a prompt's label in its name."""
 Test = dict[str, Any]
 
 
@@ -90,12 +90,12 @@ class _Config:
         self.config = config
         self.made = made
         self.everywhere: list[Check] = []
-        """A `todo` for whatever would be part of the verdict of every test."""
+        """A `todo` for options that would affect the verdict of every test."""
         self.default = self._read_default()
         self.stored = set[str]()
         """Variables that hold the answers to other tests."""
         self.labels: list[str] = []
-        """What the prompts are called; an empty text for those without a label."""
+        """Labels of the prompts; empty for those without one."""
 
     def _read_default(self) -> Test:
         """The default test, which may be in a file of its own."""
@@ -480,7 +480,7 @@ def _read_messages(prompt: str) -> list[dict[str, str]] | None:
 
 
 def _collect_used(prompts: list[str], render: Render) -> dict[str, str]:
-    """What the prompts use of the variables, by the names that they use."""
+    """Variables in the prompts, by name."""
     used: dict[str, str] = {}
     for prompt in prompts:
         if _read_messages(prompt) is not None:

@@ -1,7 +1,7 @@
-"""promptfoo's assertions as checks, where they mean the same.
+"""Converts promptfoo's assertions to checks with the same meaning.
 
-Where no check says exactly the same, a regular expression does. A judge or an embedding
-of ours is another one than promptfoo's: such checks are carried over, and that is said.
+If no check has exactly the same meaning, a regular expression does. Judges and embeddings differ
+from promptfoo's: such checks are imported with a note.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _OTHER_KINDS = (
         "word-count",
     ),
 )
-"""Without a check that says the same."""
+"""Assertions without an equivalent check."""
 _KEYS = (
     *("type", "value", "threshold", "weight", "metric", "provider", "rubricPrompt"),
     *("description", "reason"),
@@ -58,7 +58,7 @@ _LISTS = ("contains-all", "contains-any", "icontains-all", "icontains-any")
 
 @dataclass(frozen=True)
 class TestContext:
-    """What the assertions of one test are read with."""
+    """Context for reading the assertions of one test."""
 
     render: Render
     made: ImportedSuite
@@ -68,7 +68,7 @@ class TestContext:
     """From a provider to the model that judges; None for the judge of the suite."""
 
     def carry(self, given: list[Any], threshold: Any) -> list[Check]:
-        """The checks of a test; with a threshold, whatever of its assertions reaches it."""
+        """The checks of a test; with a threshold, those that are part of the weighted score."""
         if not given:
             return []
         if not isinstance(threshold, int | float) or isinstance(threshold, bool):
@@ -121,12 +121,12 @@ class TestContext:
 
 
 def list_assertions(given: Any) -> list[Any]:
-    """What `assert` holds: a list, or one thing that stands alone."""
+    """The assertions in `assert`: a list or a single one."""
     return given if isinstance(given, list) else [] if given is None else [given]
 
 
 def _weighs_nothing(assertion: Any) -> bool:
-    """True for an assertion that promptfoo lets pass whatever it finds."""
+    """True for an assertion that always passes in promptfoo."""
     given = as_mapping(assertion)
     return given.get("weight") == 0 and given.get("type") != "assert-set"
 
@@ -210,7 +210,7 @@ def _is_json(given: _Assertion) -> list[Check]:
 
 
 def _fits_schema(schema: dict[str, Any]) -> list[Check]:
-    # promptfoo's validator takes a schema that does not say its draft for draft 7.
+    # promptfoo's validator reads a schema without a draft as draft 7.
     dated = {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
     try:
         load_scorer("json_schema", schema=dated)
@@ -283,7 +283,7 @@ _NOTES = {
 
 
 def _weigh(assertion: dict[str, Any]) -> float:
-    """What it counts under a threshold."""
+    """Weight under a threshold."""
     if assertion["type"] == "assert-set" or assertion["type"].removeprefix("not-") in _NOTES:
         raise NotCarried(f"{assertion['type']} is no plain yes or no")
     weight = assertion.get("weight", 1)

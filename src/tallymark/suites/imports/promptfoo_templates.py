@@ -52,7 +52,7 @@ def replace_names(text: str, fill: Callable[[str], str]) -> str:
 
 
 def write_variable(name: str) -> str:
-    """The same variable in a suite."""
+    """The variable in a suite's syntax."""
     return f"{{{{var('{name}')}}}}"
 
 

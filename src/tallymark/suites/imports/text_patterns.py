@@ -1,7 +1,7 @@
-"""Other tools' questions about a text, as regular expressions that give the same answers.
+"""Conditions of other tools on a text, as equivalent regular expressions.
 
-`match` takes no notice of case and of space around an answer; where another tool does, only a
-regular expression says exactly the same.
+`match` ignores case and surrounding space; where another tool differs, only a regular expression is
+exact.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def equals(text: str) -> str:
 
 
 def within_edits(text: str, edits: int) -> str:
-    """So many characters, at most, are to be added, taken away or changed."""
+    """Maximum number of characters to add, remove or change."""
     return rf"\A(?:{re.escape(text)}){{e<={edits}}}\Z"
 
 
@@ -71,10 +71,10 @@ def not_all(patterns: Iterable[str]) -> str:
 
 
 def translate_javascript(pattern: str) -> str | None:
-    r"""A regular expression of JavaScript in Python's words; None where it cannot be said.
+    r"""A JavaScript regular expression in Python's syntax; None if there is no equivalent.
 
-    `$` is the very end there, `.` no line end of any kind, `\d`, `\w` and `\b` know ASCII only, and
-    `\s` other spaces than here.
+    There, `$` is the very end, `.` excludes every kind of line end, `\d`, `\w` and `\b` are
+    ASCII only, and `\s` matches other spaces.
     """
     written, in_class = list[str](), False
     for token in _JS_TOKEN.finditer(pattern):

@@ -62,7 +62,7 @@ class AgentCall(CaughtSpans):
         self._began = time.perf_counter()
 
     def read_return(self, returned: object) -> EvalContext | CaseResult:
-        """What the scorers see, or the result when the agent's return is not fit for that."""
+        """Context for the scorers, or a result if the agent's return is unusable."""
         plan = self.plan
         if isinstance(returned, AgentFailure):
             return self.fail(returned.text)

@@ -25,7 +25,7 @@ _KNOWN_KEYS = {"output", "usage", "metadata", "tool_calls", "toolCalls"}.union(*
 
 
 class CallFacts(msgspec.Struct, frozen=True, gc=False):
-    """What the trace says about the call itself."""
+    """Facts of the call itself."""
 
     trace_id: str
     name: str
@@ -35,10 +35,10 @@ class CallFacts(msgspec.Struct, frozen=True, gc=False):
 
 
 def to_trace(returned: object, asked: CallFacts, emitted: Trace | None = None) -> Trace:
-    """The trace of one call; InvalidInput says why a return does not make one.
+    """The trace of one call; InvalidInput gives the reason if a return does not make one.
 
-    A trace that the agent returns is taken as it is. Otherwise the emitted spans are the trace,
-    and its last generation is what the agent returned, data as JSON.
+    A returned trace is used as it is. Otherwise the emitted spans are the trace, and its last
+    generation is the agent's return, data as JSON.
     """
     if isinstance(returned, str):
         return _make_trace(asked, [_make_answer_span(asked, returned)], {}, emitted)
@@ -64,7 +64,7 @@ def to_trace(returned: object, asked: CallFacts, emitted: Trace | None = None) -
 
 
 def check_trace(trace: Trace) -> Trace:
-    """The trace, of which nobody knows whether somebody made it with values of the wrong kind."""
+    """Check a returned trace, whose author may have used values of wrong types."""
     told: dict[str, Any] = msgspec.structs.asdict(trace)
     spans = told["spans"]
     if not isinstance(spans, list | tuple) or not all(isinstance(span, Span) for span in spans):
@@ -88,7 +88,7 @@ def make_plain(value: object) -> Any:
 
 
 def _read_model(value: Any) -> Any:
-    """What msgspec does not know by itself: a pydantic model, or numpy's numbers and arrays."""
+    """Encode types that msgspec does not know: pydantic models, numpy numbers and arrays."""
     for method in ("model_dump", "tolist"):
         if callable(read := getattr(value, method, None)) and not isinstance(value, type):
             return read()
@@ -96,7 +96,7 @@ def _read_model(value: Any) -> Any:
 
 
 def make_failed_trace(error: str, asked: CallFacts, emitted: Trace | None = None) -> Trace:
-    """What is known of a call that did not end well."""
+    """The trace of a call that did not end well."""
     end = replace(_make_answer_span(asked, ""), span_type="span", status="error", error=error)
     return replace(_make_trace(asked, [end], {}, emitted), status="error")
 
@@ -127,7 +127,7 @@ def _make_trace(
 
 
 def _join_spans(said: list[Span], emitted: Trace) -> list[Span]:
-    """The emitted spans, and after them of the return what they do not tell already."""
+    """The emitted spans, then the parts of the return that they lack."""
     answer = said[-1]
     if emitted.tokens is not None or emitted.cost is not None:
         answer = replace(answer, input_tokens=None, output_tokens=None, cost=None)

@@ -22,12 +22,12 @@ def find_provider() -> TracerProvider | None:
     if isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         trace.set_tracer_provider(TracerProvider())
     provider = trace.get_tracer_provider()
-    # Asked by what it can do, since other distributions bring classes of their own.
+    # Tested by its methods, since other distributions have their own classes.
     return provider if hasattr(provider, "add_span_processor") else None  # type: ignore[return-value]
 
 
 class CaptureProcessor(SpanProcessor):
-    """Tells a capture of every span that starts and ends."""
+    """Notifies a capture of every span that starts and ends."""
 
     def __init__(self, capture: SpanCapture) -> None:
         self._capture = capture

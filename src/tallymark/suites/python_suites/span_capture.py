@@ -1,8 +1,8 @@
-"""The spans that an agent emits through OpenTelemetry while it is called, told apart by call.
+"""Captures the OpenTelemetry spans that an agent emits during a call, separately for each call.
 
-Each call has its catch in a context variable, which follows the agent into its tasks. A span
-belongs to the catch of the context that it starts in, or else to that of its parent: so threads
-to which the agent carries OpenTelemetry's context are covered too.
+Each call has its list in a context variable, which follows the agent into its tasks. A span belongs
+to the list of the context in which it starts, otherwise to that of its parent: this covers threads
+to which the agent propagates OpenTelemetry's context.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`Test`: what an agent is asked and what is expected. `Suite`: tests and the scorers they name."""
+"""`Test`: an input and its expectations. `Suite`: tests and the scorers they name."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tallymark.scoring.score import show_value
 from tallymark.scoring.scorer_registry import ScorerReference
 
 Agent: TypeAlias = Callable[[Any], Any]
-"""What is tested: a sync or async function of a test's input."""
+"""The tested agent: a sync or async function of a test's input."""
 DEFAULT_TIMEOUT = 600.0
-"""Seconds when nobody says otherwise: a run that never ends helps no one."""
+"""Default time limit in seconds: a run must end."""
 
 
 class Test:
@@ -165,7 +165,7 @@ class Suite:
         self.formula = require_formula(where, formula)
         self._whole: Suite | None = None
         self.chosen_by = ""
-        """What its tests were chosen by, where they are a part of the suite."""
+        """The selection of its tests, if it is a part of the suite."""
         everything = tuple(self.scorers.values())
         loaded = dict(self.scorers)
         self._judges = {
@@ -197,7 +197,7 @@ class Suite:
         return self if self._whole is None else self._whole
 
     def only(self, tests: Iterable[Test], *, by: str = "") -> Suite:
-        """The same suite with some of its tests; runs tell what they were chosen `by`."""
+        """The suite with some of its tests; runs record the selection in `by`."""
         chosen = copy(self)
         chosen._whole = self.whole  # noqa: SLF001 (a copy of this very suite)
         chosen.chosen_by = f"{self.chosen_by} {by}".strip()
@@ -205,7 +205,7 @@ class Suite:
         return chosen
 
     def with_agent(self, agent: Agent | None) -> Suite:
-        """The same suite for another agent."""
+        """The suite for another agent."""
         other = copy(self)
         other.agent = _require_function(agent, f"suite {self.name!r}")
         return other

@@ -1,4 +1,4 @@
-"""What is kept of a Python suite beside its results: its tests, scorers and agent, as data."""
+"""Stored form of a Python suite: its tests, scorers and agent as data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parse_for_scorers(text: str, scorers: Iterable[str], evals: Iterable[str] = 
 
 
 def describe_suite(suite: Suite) -> str:
-    """The suite as JSON text, in the form that suites in YAML are kept in."""
+    """The suite as JSON, in the stored form of YAML suites."""
     return write_definition(
         suite.name,
         (
@@ -60,7 +60,7 @@ def describe_suite(suite: Suite) -> str:
 
 
 def write_definition(name: str, evals: Iterable[dict[str, Any]], scorers: Iterable[Scorer]) -> str:
-    """A definition as it is stored; of scorers with one name, the first by version is told."""
+    """A stored definition; of scorers with the same name, the first version."""
     origins = sorted((each.name, each.origin.version, each.origin.config) for each in scorers)
     told = {name: {"version": version, "config": config} for name, version, config in origins[::-1]}
     # One by one: of a hundred thousand tests, plain copies would take much more than their text.
@@ -79,7 +79,7 @@ def _write(value: Any) -> str:
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether it is made of JSON's own types, which need no copy, and not very deep."""
+    """True for JSON's own types, not very deep, which need no copy."""
     kind = type(value)
     if kind is dict and depth < _DEEPEST:
         return all(type(key) is str and _is_plain(value[key], depth + 1) for key in value)
@@ -89,7 +89,7 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
 
 
 def name_agent(agent: Agent) -> str:
-    """As `-m` would take it: `python/module:function`."""
+    """The agent as an argument of `-m`: `python/module:function`."""
     named: Any = agent if hasattr(agent, "__qualname__") else type(agent)
     # A module that was loaded from a file has the file in its name; some callables have none.
     module = (named.__module__ or "builtins").partition(" ")[0]

@@ -1,7 +1,7 @@
 """`run`: a suite against an agent.
 
 A `TestPlan` is what is settled for a test before the run starts. A `SuiteJob` has the cases of the
-run by number, and their results as they come. A crew takes the cases from it.
+run by number, and their results as they come. A pool of workers takes the cases from it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from tallymark.scoring import Config, Scorer
 from tallymark.scoring.score import show_value
 from tallymark.suites.chosen_cases import describe_part
 from tallymark.suites.python_suites.agent_call import AgentCall, write_input
-from tallymark.suites.python_suites.crew import Crew
 from tallymark.suites.python_suites.span_capture import open_capture
 from tallymark.suites.python_suites.suite_and_test import (
     DEFAULT_TIMEOUT,
@@ -45,6 +44,7 @@ from tallymark.suites.python_suites.suite_document import (
     name_agent,
     parse_formula,
 )
+from tallymark.suites.python_suites.worker_pool import CasePool
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from tallymark.suites.python_suites.suite_and_test import Agent
 
 CALLS_AT_ONCE = 10
-"""Calls of the agent at the same time when nobody says otherwise."""
+"""Default number of concurrent calls of the agent."""
 
 
 class TestPlan(msgspec.Struct, frozen=True, gc=False):
@@ -76,7 +76,7 @@ class TestPlan(msgspec.Struct, frozen=True, gc=False):
     asked: str
     """The input as text."""
     is_data: bool
-    """Whether that is the JSON of what the input holds."""
+    """True if the text is the JSON of the input."""
 
 
 class TestPlanner:
@@ -93,12 +93,12 @@ class TestPlanner:
         return self._timeout or test.timeout or self._suite.timeout or DEFAULT_TIMEOUT
 
     def plan(self, test: Test) -> TestPlan:
-        """The plan of a test, made when it is asked: those of all tests would take much memory."""
+        """The plan of a test, made on demand: plans of all tests would need much memory."""
         suite = self._suite
         scorers = suite.scorers_of(test)
         own = test.threshold if self._threshold is None else self._threshold
         seconds = self.find_seconds(test)
-        # By identity, which is quick: the suite keeps its tuples, and most tests share one.
+        # By identity, which is fast: the suite holds its tuples, and most tests share one.
         key = (id(scorers), own, seconds)
         shared = self._shared.get(key)
         if shared is None:
@@ -131,7 +131,7 @@ class SuiteJob:
         store: RunKeeper | str | Path | None,
         on_result: Callable[[CaseResult], object] | None,
     ) -> None:
-        """`keeper` keeps the run: `store` itself, or what was opened at that address."""
+        """`keeper` stores the run: `store` itself, or the one opened at that address."""
         where = f"run of {suite.name!r}"
         told: Any = on_result
         if told is not None and not callable(told):
@@ -151,11 +151,11 @@ class SuiteJob:
         """The shortest time limit of any case."""
         self._capture = open_capture()
         self._results: dict[int, CaseResult] | None = {}
-        """By number; None where they are many, and read from the store when somebody asks."""
+        """Results by number; None if there are many, which are read from the store."""
         self._kept = keeper if keeper is store else None
-        """Where results can be read again; a store that was opened for the run is closed then."""
+        """Source for rereading results; a store opened for the run is then closed."""
         self._told = bytearray(self.total)
-        """1 for each number whose result was told."""
+        """1 for each number whose result was reported."""
         self._left = self.total
         self._result_lock = Lock()
         parsed = parse_formula(require_formula(where, formula) or suite.formula, suite)
@@ -195,7 +195,7 @@ class SuiteJob:
             self.ongoing.add(result)
             if self._on_result is not None:
                 self._on_result(result)
-            # After the calls: a run is not complete before its last result was told.
+            # After the calls: a run is not complete before its last result was reported.
             self._told[number] = 1
             self._left -= 1
             if self._results is not None:
@@ -277,12 +277,12 @@ def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
     store: RunKeeper | str | Path | None = None,
     on_result: Callable[[CaseResult], object] | None = None,
 ) -> Run:
-    """Call the agent with every test's input, score what it did, and sum it up.
+    """Call the agent with every test's input, score the traces, and return the run.
 
-    `suite` may also be a test with scorers of its own, or a list of such.
+    `suite` may also be a test with its own scorers, or a list of such tests.
 
-    An agent or a scorer that raises, hangs or returns rubbish spoils its own test only. After
-    Ctrl-C the run has the results so far, and `interrupted` is true. `store` keeps the run: an
+    An agent or scorer that raises, hangs or returns invalid data affects only its own test. After
+    Ctrl-C the run has the results so far, and `interrupted` is true. `store` stores the run: an
     address such as `.tally/tally.db`, or an open store.
     """
     with open_keeper(store) as keeper:
@@ -337,7 +337,7 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
 async def _run_all_cases(job: SuiteJob) -> None:
     load_judges()  # while an agent is measured, it is too late
     try:
-        await Crew(job).run()
+        await CasePool(job).run()
     finally:
         job.arrange()
     job.ongoing.ending = "finished"

@@ -10,7 +10,7 @@ import pytest
 from tallymark.models import Request, open_model
 from tallymark.runs.case_verdict import judge_case
 from tallymark.runs.record import CaseStatus, CheckResult
-from tallymark.suites.filled_suite import FilledCase, resolve
+from tallymark.suites.resolved_suite import FilledCase, resolve
 from tallymark.suites.starter import read_starter_suite
 from tallymark.suites.suite_findings import validate
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tallymark.suites.python_suites.suite_run import SuiteJob
 
 _PLAIN_TYPES = frozenset({str, dict, Trace, AgentFailure})
-"""Returns that are certainly not awaitable, told apart quickly."""
+"""Types that are certainly not awaitable, for a quick test."""
 _FIRST_LOOK = 0.001
 _RAREST_LOOK = 0.05
 """Seconds between two looks at whether more threads would help."""
@@ -51,7 +51,7 @@ class WorkerSlot:
         self.deadline = float("inf")
         """When the time of the agent is up."""
         self.claim: list[AgentCall] = []
-        """Holds the case while the agent works; whoever takes it out tells the result."""
+        """Holds the case while the agent works; the one that takes it out reports the result."""
         self.task: asyncio.Task[None]
 
     def start(self, case: AgentCall) -> None:
@@ -69,7 +69,7 @@ class WorkerSlot:
         return True
 
 
-class Crew:
+class CasePool:
     """The workers of one run."""
 
     def __init__(self, job: SuiteJob) -> None:
@@ -149,7 +149,7 @@ class Crew:
             self._start_task(slot, case, self._job.agent, case.given)
 
     def _take(self, slot: WorkerSlot) -> AgentCall | None:
-        """The next case for a worker, or None when there are no more."""
+        """The next case for a worker; None at the end."""
         try:
             number = self._numbers.popleft()
         except IndexError:

@@ -1,7 +1,7 @@
-"""`resolve`: a suite with its templates filled in, ready to run.
+"""`resolve`: fills in the templates of a suite, so that it can run.
 
-Nothing here is stored. The cases of a dataset are made when they are asked for, so that their
-prompts are not all in memory at the same time.
+Nothing here is stored. Cases of a dataset are made one at a time, so that their prompts are not all
+in memory.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NOTHING_EXPECTED = Expected()
 
 
 class FilledTurn(msgspec.Struct, frozen=True, gc=False):
-    """What the user says; the answer that the suite writes itself; checks of the model's answer."""
+    """Message of the user, fixed answer (if the suite has one), checks of the model's answer."""
 
     user: str
     assistant: str | None
@@ -49,14 +49,14 @@ class FilledTurn(msgspec.Struct, frozen=True, gc=False):
 
 
 class FilledCase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A case that can be asked."""
+    """A case ready to run."""
 
     key: str
     case: Case
     system_prompt: str | None
     turns: tuple[FilledTurn, ...]
     checks: Checks
-    """Of the last answer."""
+    """Checks of the last answer."""
     expected: Expected
     metadata: dict[str, Any]
     config: Config
@@ -69,7 +69,7 @@ class FilledCase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return [turn for turn in self.turns if turn.assistant is None]
 
     def messages(self, answers: Sequence[str] = ()) -> tuple[Message, ...] | None:
-        """What to send after these answers of the model; None when the conversation is over."""
+        """Next messages after these answers; None when the conversation is over."""
         if len(self.turns) == 1 and not answers and not self.system_prompt:  # as most
             return (Message("user", self.turns[0].user),)
         said = [Message("system", self.system_prompt)] if self.system_prompt else []
@@ -83,7 +83,7 @@ class FilledCase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return None
 
     def subject(self, answer: Answer, request: Request, trace: Trace | None = None) -> Subject:
-        """What checks look at."""
+        """Input of checks."""
         return Subject(answer, request, self.expected, self.metadata, self.config, trace)
 
 
@@ -97,7 +97,7 @@ class FilledSuite:
         setting: CheckSetting,
         redact: Callable[[Any], Any] | None = None,
     ) -> None:
-        """Most suites have no templates, and so no values: all that they say stays as it is."""
+        """Most suites have no templates and no values: their texts stay as they are."""
         self.definition = definition
         self.redact = redact or _KEEP
         """Any data without secrets."""
@@ -140,7 +140,7 @@ class FilledSuite:
         return found
 
     def fill_input(self, case: Case) -> str:
-        """What a case asks, also where its checks are invalid."""
+        """The prompt of a case, even if its checks are invalid."""
         said = join_turns(case.eval.turns)
         return said if self._values is None else fill_templates(said, self._values.case(case))
 
@@ -198,7 +198,7 @@ class FilledSuite:
 
 
 def join_turns(turns: Sequence[FilledTurn | Turn]) -> str:
-    """What the user says in all turns as one text, an empty line between them."""
+    """The user's messages of all turns as one text, separated by empty lines."""
     return "\n\n".join(turn.user for turn in turns)
 
 
@@ -224,12 +224,12 @@ def resolve(  # noqa: PLR0913 (where values and judges come from, by keyword)
     recorded: bool = False,
     hidden: Mapping[str, str] | None = None,
 ) -> FilledSuite:
-    """The suite with these values; InvalidInput names all that are missing, before anything runs.
+    """The suite with these values; InvalidInput names all missing ones before anything runs.
 
-    The mappings may hold more than the suite uses, such as the whole environment. `judge` is for
+    The mappings may contain more than the suite uses, such as the whole environment. `judge` is for
     `llm_judge` checks: a model's reference, or a function from prompt to answer. Judges are opened
-    here, each once, by `open_judge`. What is `recorded` may not ask for secrets. `hidden` are
-    further secrets, which the suite does not use: they are taken out of all that is shown.
+    here, each once, by `open_judge`. A `recorded` suite may not use secrets. `hidden` are further
+    secrets, which the suite does not use: they are removed from all output.
     """
     if definition.prompts and definition.prompt is None:
         names = ", ".join(repr(each.name) for each in definition.prompts)
@@ -258,7 +258,7 @@ def resolve(  # noqa: PLR0913 (where values and judges come from, by keyword)
     suite = FilledSuite(definition, values, setting, redact)
     tried: set[int] = set()
     for case in definition.cases:
-        # An eval's checks are built now, so that what is wrong shows before a model is asked.
+        # Build an eval's checks now, so that mistakes show before any model call.
         if case.eval.number not in tried:
             tried.add(case.eval.number)
             try:
@@ -271,7 +271,7 @@ def resolve(  # noqa: PLR0913 (where values and judges come from, by keyword)
 
 
 def _find_asked_secrets(definition: SuiteDefinition, values: TemplateValues) -> list[str]:
-    """The secrets that stand in what the model or its judge is asked."""
+    """Secrets in prompts of the model or its judge."""
     redactors = {name: Redactor({name: value}) for name, value in values.secrets.items()}
     found: set[str] = set()
     for case in definition.cases:
@@ -311,7 +311,7 @@ def _make_server(given: dict[str, Any]) -> McpServer:
 
 
 def _remember_scorers(load: Callable[..., Scorer], most: int = 1000) -> Callable[..., Scorer]:
-    """Loads each scorer once for each set of options: a judge keeps its connections."""
+    """Load each scorer once for each set of options: a judge keeps its connections."""
     known: dict[str, Scorer] = {}
 
     def load_once(reference: str, /, **options: Any) -> Scorer:

@@ -17,7 +17,7 @@ from tallymark.runs.case_verdict import judge_case
 from tallymark.scoring import Scorer, load_scorer
 from tallymark.suites.checks.check_definition import CheckSetting, CheckSpec
 from tallymark.suites.checks.check_types import CHECK_TYPES
-from tallymark.suites.filled_suite import FilledCase, FilledSuite, resolve
+from tallymark.suites.resolved_suite import FilledCase, FilledSuite, resolve
 
 
 def only_case(suite: FilledSuite) -> FilledCase:

@@ -1,7 +1,7 @@
-"""Where a suite asks other questions than the run that it rescores did.
+"""Finds questions of a suite that differ from those of the run it rescores.
 
-Cases are paired as comparisons pair them (`runs.paired_cases`). An answer to a prompt that has
-changed is judged, since most changes are small; but it is told.
+Cases are paired as in comparisons (`runs.paired_cases`). An answer to a changed prompt is scored,
+since most changes are small, but it is reported.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
     from tallymark.runs.record import CaseResult
     from tallymark.runs.run import Run
-    from tallymark.suites.filled_suite import FilledSuite
+    from tallymark.suites.resolved_suite import FilledSuite
     from tallymark.suites.suite_definition import Case
 
 
 class OtherQuestions:
-    """Where the questions of a suite are not those that a run asked, by case."""
+    """Differing questions, by case."""
 
     def __init__(self, suite: FilledSuite, before: Run) -> None:
         self._suite = suite
@@ -79,10 +79,10 @@ class OtherQuestions:
         return sort_by_suite(record, map(self.move, kept))
 
     def count_missing(self, before: Run, known: Collection[tuple[str, int]]) -> int:
-        """How many results the run would have more if it had asked this suite."""
+        """Number of results that the run would have more with this suite."""
         tags = before.record.tags
         if not self._asked or isinstance(tags.get("chosen"), dict):
-            return 0  # nobody was to ask all
+            return 0  # the run was partial
         planned = plan_cases(self._suite, RunLimits(epochs=tags.get("epochs")))
         return sum((job.case.key, job.epoch) not in known for job in planned)
 
