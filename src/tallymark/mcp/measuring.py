@@ -8,18 +8,11 @@ from typing import Annotated, Any
 
 import msgspec
 from mcp.server.mcpserver import Context
-from pydantic import Field
+from pydantic import BaseModel, Field, WithJsonSchema
 
 from tallymark.mcp.competing import Key
-from tallymark.mcp.results import (
-    Comparisons,
-    FormulaChecked,
-    FormulaExplained,
-    RunList,
-    RunRead,
-)
 from tallymark.mcp.tool_server import make_tool, open_call
-from tallymark.runs.record import CaseResult, CaseStatus
+from tallymark.runs.record import CaseResult, CaseStatus, RunRecord
 from tallymark.service.callers import ORGANISERS, PUBLIC, TEAM
 from tallymark.service.formulas import Formulas
 from tallymark.service.jobs import WAIT_SECONDS
@@ -36,6 +29,55 @@ _MOST_CASES = 20
 _MOST_CHANGES = 50
 _MOST_TEXT = 1000
 """Characters of a prompt and of an answer."""
+
+
+class FormulaChecked(BaseModel):
+    """Mistakes in a formula, or the range of its scores."""
+
+    valid: bool
+    formula: str
+    names: list[str]
+    problems: list[str]
+    findings: list[str]
+
+
+class FormulaExplained(BaseModel):
+    """A formula with values."""
+
+    formula: str
+    substituted: str = Field(description="The formula with numbers in the place of names.")
+    score: float | None
+    score_error: str | None
+    terms: list[dict[str, Any]] = Field(description="What each term contributes, and its share.")
+
+
+ShownRun = Annotated[
+    dict[str, Any],
+    WithJsonSchema(msgspec.json.schema_components([RunRecord])[1]["RunRecord"]),
+]
+
+
+class RunList(BaseModel):
+    """Runs of a suite, one for each model and prompt."""
+
+    runs: list[ShownRun]
+    finished: bool
+    next_step: str
+
+
+class RunRead(BaseModel):
+    """A run, and the first cases that did not pass."""
+
+    run: ShownRun
+    not_passed: list[dict[str, Any]] = Field(
+        description="Each with `case`, `status`, `error` and `checks` with the reason of each."
+    )
+
+
+class Comparisons(BaseModel):
+    """Runs against the first of them: `verdict.outcome`, `verdict.reason` and `changes` of each."""
+
+    comparisons: list[dict[str, Any]]
 
 
 def check_formula(
