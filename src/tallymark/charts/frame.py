@@ -45,7 +45,7 @@ class Chart:
     """Sentences on what is not drawn."""
 
     def write_html(self) -> str:
-        """The drawing, what is left out of it, and the table folded behind it."""
+        """Write the drawing, notes on what it leaves out, and the folded table."""
         head = "".join(f'<th scope="col">{quote(name)}</th>' for name in self.head)
         rows = "".join(
             f'<tr><th scope="row">{quote(row[0])}</th>'
@@ -63,7 +63,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """From a value to its place, which is 0 at `low` and 1 at `high`."""
+    """Maps a value to its place: 0 at `low`, 1 at `high`."""
 
     low: float
     high: float
@@ -112,7 +112,7 @@ def list_ends(points: Sequence[tuple[float, float, float]]) -> list[float]:
 
 
 def make_log_scale(values: Sequence[float]) -> Scale:
-    """From one power of ten to another; of values above zero."""
+    """Make a logarithmic scale between powers of ten, for positive values."""
     first = min(math.floor(math.log10(min(values))), 307)
     last = max(min(math.ceil(math.log10(max(values))), 308), first + 1)
     every = math.ceil((last - first) / 6)
@@ -126,7 +126,7 @@ def spans_decades(values: Sequence[float]) -> bool:
 
 
 def _round_up(step: float) -> float:
-    """The next of 1, 2, 5 and 10 times a power of ten."""
+    """Round up to 1, 2, 5 or 10 times a power of ten."""
     power = math.floor(math.log10(step))
     return next(
         found
@@ -136,7 +136,7 @@ def _round_up(step: float) -> float:
 
 
 def _times(count: int, step: float) -> float:
-    """A multiple without the dust of binary fractions."""
+    """Return a multiple of the step without rounding errors."""
     return float(f"{count * step:.12g}")
 
 
@@ -146,7 +146,7 @@ def quote(text: str) -> str:
 
 
 def measure(text: str) -> float:
-    """About how many pixels wide a text is; rather too many."""
+    """Estimate the width of a text in pixels, rather too wide."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return _LETTER * (len(text) - wide) + 12.5 * wide
 
@@ -162,17 +162,17 @@ def fit(text: str, width: float) -> str:
 
 
 def px(value: float) -> str:
-    """Pixels, to a tenth."""
+    """Format pixels to a tenth."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def pct(share: float) -> str:
-    """A place from 0 to 1 as x."""
+    """Format a place from 0 to 1 as x in percent."""
     return f"{100 * share:.2f}".rstrip("0").rstrip(".") + "%"
 
 
 def element(name: str, *inside: str, **attributes: float | str) -> str:
-    """An element of SVG; numbers are pixels, and texts of attributes are made harmless.
+    """Write an SVG element; numbers are pixels, attribute texts are escaped.
 
     `class_` is written `class`, and `text_anchor` `text-anchor`.
     """
@@ -184,7 +184,7 @@ def element(name: str, *inside: str, **attributes: float | str) -> str:
 
 
 def label(x: float | str, y: float, text: str, **attributes: float | str) -> str:
-    """Some text at its place."""
+    """Draw a text at a place."""
     return element("text", escape(text), x=x, y=y, **attributes)
 
 
@@ -194,7 +194,7 @@ def tell(text: str) -> str:
 
 
 def draw_y_axis(scale: Scale, height: float, write: Writer) -> str:
-    """Hairlines with their values to the left of the plot."""
+    """Draw grid lines with their values to the left of the plot."""
     drawn = ""
     for tick in scale.ticks:
         y = height * (1 - scale.place(tick))
@@ -204,7 +204,7 @@ def draw_y_axis(scale: Scale, height: float, write: Writer) -> str:
 
 
 def draw_x_axis(scale: Scale, y: float, write: Writer, width: float = NARROW) -> str:
-    """Values below the plot, as many as have room beside each other."""
+    """Draw values below the plot, as many as fit."""
     drawn, free = "", -math.inf
     for tick in scale.ticks:
         text, place = write(tick), scale.place(tick)
@@ -217,16 +217,16 @@ def draw_x_axis(scale: Scale, y: float, write: Writer, width: float = NARROW) ->
 
 
 def draw_path(height: float, shape: str, kind: str) -> str:
-    """A line or an area over the whole plot, 1000 wide; strokes keep their width."""
+    """Draw a line or an area over the whole plot, 1000 units wide; strokes keep their width."""
     path = element("path", class_=kind, d=shape)
     box = f"0 0 1000 {px(height)}"
     return element("svg", path, viewBox=box, height=height, preserveAspectRatio="none")
 
 
 def frame(title: str, says: str, height: float, body: str, room: str) -> str:
-    """The whole drawing, with its name and a sentence for those who cannot see it.
+    """Wrap a drawing with its name and a description for screen readers.
 
-    `room` are classes of `.plot` that say how much room its labels need.
+    `room` holds classes of `.plot` that set the padding for labels.
     """
     named = f"{tell(title)}{element('desc', quote(says))}"
     chart = element("svg", named, body, class_="chart", height=height, role="img")
@@ -234,19 +234,19 @@ def frame(title: str, says: str, height: float, body: str, room: str) -> str:
 
 
 def frame_nothing(title: str, says: str) -> str:
-    """The words in the place of a drawing that has nothing to show."""
+    """Return the text shown instead of an empty drawing."""
     return frame(title, says, 40, label("50%", 24, says, text_anchor="middle"), "bare flush")
 
 
 def find_room(labels: Iterable[str]) -> str:
-    """The class of `.plot` that gives these labels room at the left."""
+    """Return the class of `.plot` with enough padding for these labels at the left."""
     widest = max(map(measure, labels), default=0.0)
     return "near" if widest <= 30 else "mid" if widest <= 58 else "broad"
 
 
 @cache
 def read_style() -> str:
-    """The colours and the style of all charts, for a page that has no other."""
+    """Read the style sheet of all charts."""
     return "".join(
         (_FOLDER / name).read_text(encoding="utf-8") for name in ("tokens.css", "charts.css")
     )

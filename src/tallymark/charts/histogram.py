@@ -31,7 +31,7 @@ _write_tick = with_minus(format_tick)
 
 
 def draw_histogram(title: str, series: Sequence[Series], unit: str, write: Writer) -> Chart:
-    """A row of bars for each series; the axis is logarithmic where a few values are far out."""
+    """Draw a row of bars for each series, on a logarithmic axis if a few values are far out."""
     write = with_minus(write)
     drawn = [(name, sorted(values)) for name, values in series if values]
     empty = [name for name, values in series if not values]
@@ -47,13 +47,13 @@ def draw_histogram(title: str, series: Sequence[Series], unit: str, write: Write
 
 
 def find_median(ordered: Sequence[float]) -> float:
-    """The middle one, or the mean of both; halved first, so that no sum is beyond all numbers."""
+    """Return the median; values are halved before they are added, so that nothing overflows."""
     low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
     return low / 2 + high / 2
 
 
 def _find_most(ordered: Sequence[float], share: float) -> float:
-    """The least value that this share does not exceed."""
+    """Return the quantile at a share from 0 to 1."""
     return ordered[math.ceil(share * len(ordered)) - 1]
 
 
@@ -97,7 +97,7 @@ def _choose_scale(values: list[float]) -> Scale:
 
 
 def _cut(scale: Scale, values: int) -> list[float]:
-    """The edges of equally wide bars: more of them for more values."""
+    """Return the edges of equally wide bars, more for more values."""
     bins = min(max(_FEWEST_BINS, math.ceil(2 * math.sqrt(values))), _MOST_BINS)
     low, high = scale.low, scale.high
     if scale.logarithmic:
@@ -109,7 +109,7 @@ def _cut(scale: Scale, values: int) -> list[float]:
 def _draw_bars(
     values: Sequence[float], edges: Sequence[float], bottom: float, height: float
 ) -> tuple[str, str]:
-    """The bars, and over each how many it holds, where there is room."""
+    """Draw the bars, with counts above them where they fit."""
     bins = len(edges) - 1
     room = _LINE if bins <= _FEW_BINS else 0
     counts = [0] * bins

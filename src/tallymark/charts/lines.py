@@ -31,7 +31,7 @@ _HEIGHT = 220
 
 
 class LinePoint(NamedTuple):
-    """A value at its place; one that is undefined leaves a gap."""
+    """A value at x; an undefined one leaves a gap."""
 
     x: float
     y: float | None
@@ -39,7 +39,7 @@ class LinePoint(NamedTuple):
 
 
 class Line(NamedTuple):
-    """The first of a chart is the one meant, the others are other readings of it."""
+    """A line; the first of a chart is the main one."""
 
     name: str
     points: Sequence[LinePoint]
@@ -53,7 +53,7 @@ def draw_lines(
     *,
     zero: bool = False,
 ) -> Chart:
-    """The points are in the order of x. With `zero`, the axis of amounts begins there."""
+    """Draw lines whose points are ordered by x. With `zero`, the y axis starts at 0."""
     write_x, write_y = with_minus(write_x), with_minus(write_y)
     gaps = sum(point.y is None for line in lines for point in line.points)
     rows = [
@@ -134,7 +134,7 @@ class _Known(NamedTuple):
 
 
 def _split(points: Sequence[LinePoint]) -> list[list[_Known]]:
-    """The stretches between what is undefined."""
+    """Split a line at undefined values."""
     found: list[list[_Known]] = [[]]
     for point in points:
         if point.y is None:
@@ -161,7 +161,7 @@ def _draw_band(stretch: Sequence[_Known], x: Scale, y: Scale) -> str:
 
 
 def _spread(heights: Sequence[float]) -> list[float]:
-    """The heights of labels, moved apart where they would overlap."""
+    """Return the heights of labels, moved apart where they would overlap."""
     found = list(heights)
     order = sorted(range(len(found)), key=found.__getitem__)
     for above, below in itertools.pairwise(order):

@@ -1,4 +1,4 @@
-"""Which case passes in which run: a square for each, that leads to its case."""
+"""Matrix of cases and runs: a square for each result, linked to its case."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ class CaseColumn(NamedTuple):
 
 
 def draw_matrix(title: str, runs: Sequence[str], cases: Sequence[CaseColumn]) -> Chart:
-    """A row for each run; the cases of a single one go on in the next row.
+    """Draw a row for each run; the cases of a single run wrap into further rows.
 
-    Of too many cases, some are chosen evenly.
+    Too many cases are sampled evenly.
     """
     single = len(runs) == 1
     count = min(len(cases), MOST_SQUARES if single else MOST_CASES)

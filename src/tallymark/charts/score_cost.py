@@ -48,7 +48,7 @@ Box = tuple[float, float, float, float, float]
 
 
 class RunPoint(NamedTuple):
-    """A run; without a score or a cost it is named, not drawn."""
+    """A run; without a score or a cost it is listed but not drawn."""
 
     label: str
     cost: float | None
@@ -102,7 +102,7 @@ def _write_interval(point: RunPoint) -> str:
 
 
 def find_frontier(points: Sequence[_Drawn]) -> list[_Drawn]:
-    """The points that no other beats, by cost."""
+    """Return the points on the Pareto frontier, by cost."""
     found: list[_Drawn] = []
     for point in sorted(points, key=lambda p: (p.cost, -p.score)):
         best = found[-1] if found else None
@@ -150,7 +150,7 @@ def _place_y(value: float, scale: Scale) -> float:
 
 
 def _trace_frontier(front: Sequence[_Drawn], x: Scale, y: Scale) -> str:
-    """Steps: up to a run's score only from its cost on."""
+    """Draw the frontier as steps: each score is reached at the cost of its run."""
     shape = ""
     for point in front:
         across, down = px(1000 * x.place(point.cost)), px(_place_y(point.score, y))
@@ -165,7 +165,7 @@ def _draw_whisker(point: _Drawn, x: Scale, y: Scale) -> str:
 
 
 def _place_labels(points: Sequence[_Drawn], x: Scale, y: Scale) -> dict[int, str]:
-    """Names beside their points, where they cross nothing; the table has the rest, and marks."""
+    """Place names beside their points where nothing overlaps; the table has all names."""
     taken: list[Box] = []
     for point in points:
         at, down = x.place(point.cost) * NARROW, _place_y(point.score, y)

@@ -1,4 +1,4 @@
-"""A line as high as a line of text, for a row of a table: the last values, the newest marked."""
+"""Sparkline for a row of a table: the last values, the newest marked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _EDGE = 4
 def draw_sparkline(
     title: str, values: Sequence[float | None], write: Writer = format_tick
 ) -> Chart:
-    """The oldest first; what is undefined leaves a gap."""
+    """Draw values, oldest first; undefined ones leave gaps."""
     write = with_minus(write)
     known = [value for value in values if value is not None]
     low, high = min(known, default=0.0), max(known, default=0.0)

@@ -146,9 +146,9 @@ def explain_value(challenge: PublicChallenge, parts: Sequence[DimensionShare]) -
 
 
 def write_values(strategy: Strategy, values: Sequence[float | None]) -> list[str]:
-    """A column of a board: whole as it is, else with two decimals, so that digits line up.
+    """Format a column of a board: whole numbers as they are, others with two decimals.
 
-    Where two decimals would make different values look alike, all digits are written.
+    If two decimals would make different values look equal, all digits are shown.
     """
     known = {value for value in values if value is not None}
     short = [strategy.write(each) if each is None else format_score(each) for each in values]

@@ -55,7 +55,7 @@ def list_files(data: Mapping[str, Any], most: int = _MOST_SHOWN) -> list[DataFil
 
 
 def pick_file(data: Mapping[str, Any], wanted: str) -> Download:
-    """One of them to keep, or all as one file."""
+    """Return one file as a download, or all in an archive."""
     if wanted == ARCHIVE and wanted not in data:
         packed = io.BytesIO()
         with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -159,7 +159,7 @@ def list_checks(checks: tuple[CheckResult, ...], depth: int = 0) -> Iterator[Che
 
 
 def find_author(request: PageRequest) -> str | None:
-    """The author of the visitor's scores; None if they may not give any."""
+    """Return the author of the visitor's scores; None if they may not give any."""
     return name_author(request.caller) if request.caller.role in REPORTERS else None
 
 

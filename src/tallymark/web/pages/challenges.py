@@ -67,7 +67,7 @@ _COLUMNS = (
 
 
 def gather(request: PageRequest) -> ChallengesView:
-    """Gather the challenges that the address asks for, those that are open first."""
+    """Gather the challenges that the query asks for, open ones first."""
     wanted = request.choose("state", ("", "open", "frozen", "closed", "upcoming"))
     asked = request.read_pager(0)
     found = request.tally.boards.overview(

@@ -25,7 +25,7 @@ _CHOICES = ("open", "disputed", "unseen", "mine")
 
 
 class ReviewView(View, frozen=True, kw_only=True):
-    """The queue, one case of it, and how far people and judges agree."""
+    """The queue, one case of it, and the agreement of people and judges."""
 
     show: str
     run: RunRecord | None
@@ -118,7 +118,7 @@ def _read_at(text: str) -> tuple[str, str, int]:
 
 
 def _step(queue: Sequence[ReviewCase], at: str | None, by: int) -> str | None:
-    """The case before or after one; after one that is not in the queue, the first."""
+    """Return the case before or after another; after one outside the queue, the first."""
     ats = [write_at(each) for each in queue]
     if at not in ats:
         return ats[0] if ats and by > 0 else None
