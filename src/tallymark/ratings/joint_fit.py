@@ -4,12 +4,12 @@ Draws are half wins. Strengths and difficulties have one Gaussian prior. The res
 differences: adding the same number to all changes nothing. The prior settles this, and exactly: at
 the optimum the mean of all strengths and difficulties of a group is its centre. It also keeps an
 agent that won everything finite. It is too wide to pull: an agent that meets only opponents of its
-own strength is known through small gaps, and pulls would add up (docs/decisions/0017). Agents and
+own strength has only small gaps, and pulls would add up (docs/decisions/0017). Agents and
 challenges that no chain of matches joins are in different groups, and values of different groups
 cannot be compared. Matches of one pair are alike, and count for less the more there are
 (`weigh_repeats`).
 
-Errors say how sure a value is relative to its group's mean: the variance that the prior leaves to
+Errors are relative to the mean of a value's group: the variance that the prior leaves to
 that mean, a convention and not a finding, is taken out. `error`, and the interval with it, comes
 from the Hessian; `robust_error` is the sandwich (White 1982), which draws make smaller.
 """

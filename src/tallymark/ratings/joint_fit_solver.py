@@ -74,7 +74,7 @@ class MatchTable:
         return cls(cells, *(each[order] for each in results))
 
     def turn(self) -> MatchTable:
-        """The same matches from the challenges' side: an agent's win is the challenge's loss."""
+        """Matches from the challenges' side: an agent's win is the challenge's loss."""
         cells = self.cells
         results = self.losses, self.draws, self.wins
         return self._sort_cells(cells.columns, cells.rows, cells.shape[::-1], *results)
@@ -90,7 +90,7 @@ class MatchTable:
         return self.wins + self.draws / 2
 
     def weigh(self, weights: Array) -> MatchTable:
-        """The same results with each cell multiplied by its weight."""
+        """Results with each cell multiplied by its weight."""
         return MatchTable(
             self.cells, self.wins * weights, self.draws * weights, self.losses * weights
         )
@@ -347,7 +347,7 @@ def _list_meetings(landscape: _Landscape, best: _Point) -> tuple[Meetings, Meeti
 def _compute_robust_errors(curvature: _Curvature, inverse: Array, spread: Array) -> Array:
     """Errors from the sandwich H^-1 J H^-1; `spread` holds the squared surprises that make J.
 
-    J says nothing of a group's mean, so these are relative to it without further work.
+    J has no information on a group's mean, so these are relative to it without further work.
     """
     cells, rows, shares = curvature.cells, curvature.rows, curvature.shares
     ahead = cells.over_rows(spread)

@@ -151,7 +151,7 @@ class Counts:
                 column[place] += number
 
     def without(self, *, agent: str | None = None, challenge: str | None = None) -> Counts:
-        """The same counts as if an agent or a challenge had never been there."""
+        """Counts as if an agent or a challenge had never been there."""
         gone = self._agents.get(agent or "", -1), self._challenges.get(challenge or "", -1)
         met = zip(self._rows, self._columns, strict=True)
         kept = [row != gone[0] and column != gone[1] for row, column in met]
