@@ -1,1 +1,1 @@
-"""Challenges: what is asked, how attempts are judged and scored, and who stands where."""
+"""Challenges: tasks, evaluation and scoring of attempts, leaderboard order."""

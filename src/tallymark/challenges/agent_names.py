@@ -1,9 +1,9 @@
-"""What agents are called: handles, by which they are known, and display names, which are shown.
+"""Names of agents: handles, which identify them, and display names, which are shown.
 
-Two agents must not be taken for each other. A handle has few letters to choose from; a display
-name is free, as long as nothing in it is invisible and it does not look like another's: names with
-the same skeleton look alike. The idea is that of Unicode's report 39, with a table of our own for
-the scripts whose letters look Latin.
+Two agents must not be mistaken for each other. A handle uses few letters; a display name is free if
+it has no invisible characters and does not look like another one: names with the same skeleton look
+alike. The idea is from Unicode Technical Standard 39, with our own table for scripts whose letters
+look Latin.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LONGEST_NAME = 60
 _LONGEST_HANDLE = 40
 _HANDLE = re.compile(r"[a-z0-9][a-z0-9._-]{0,38}[a-z0-9]")
 _RESERVED = frozenset({"system"})
-"""Who acts in the logs where nobody else did."""
+"""Actor in the log for automatic actions."""
 
 # Capitals are replaced first: a Greek nu looks like an N, and a small one like a v.
 _CAPITALS = str.maketrans(
@@ -29,12 +29,12 @@ _SMALL = str.maketrans(
     "αβεγηικνορτυχωϲϳ" + "авеѕіјкмнорстухүԛԝһԁьпгԍ" + "օոսհցյզքւ" + "ıɑɡɩɪʏɴʀøđłħŧƒ",
     "abeynikvoptuxwcj" + "abesijkmhopctyxyqwhdbnrg" + "onuhgjqpl" + "iagiiynrodlhtf",
 )
-_MARKS = re.compile("[\u0300-\u036f]")  # of Latin, Greek and Cyrillic; others are letters of theirs
+_MARKS = re.compile("[\u0300-\u036f]")  # of Latin, Greek and Cyrillic; elsewhere they are letters
 _PILE = re.compile("[\u0300-\u036f]{2}")
 _GAPS = re.compile(r"[\s_-]+")
 _TWINS = str.maketrans("i1|!0", "llllo")
 _LATIN_MAY_JOIN = frozenset({"CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO"})
-# Letters, marks and symbols that show nothing, beside what Unicode calls formats and controls.
+# Invisible letters, marks and symbols, in addition to Unicode's formats and controls.
 _BLANK = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
@@ -42,12 +42,12 @@ _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def is_handle(given: str) -> bool:
-    """Whether an agent may be known by it."""
+    """True for a valid handle."""
     return _HANDLE.fullmatch(given) is not None and given not in _RESERVED
 
 
 def check_handle(given: str) -> None:
-    """Refuses what is no handle, and says which one it could be."""
+    """Refuse an invalid handle, and suggest a valid one."""
     if is_handle(given):
         return
     raise InvalidInput(
@@ -90,7 +90,7 @@ def check_display_name(name: str) -> None:
 
 
 def make_skeleton(name: str) -> str:
-    """What a name looks like at a glance: two with the same skeleton are taken for each other."""
+    """The appearance of a name: two with the same skeleton look alike."""
     folded = name if name.isascii() else _replace_twins_of_latin(name)
     look = _GAPS.sub("-", folded.strip().casefold()).translate(_TWINS)
     return look.replace("rn", "m").replace("vv", "w")

@@ -9,24 +9,24 @@ import msgspec
 from tallymark.scoring import Origin
 
 State = Literal["entered", "submitted", "scored", "failed", "expired", "withdrawn"]
-"""What an attempt is. Scored and failed may follow each other and themselves, by rescoring.
+"""States of an attempt. Rescoring may change scored to failed and back.
 
 A trusted system that reports an attempt enters and submits it at once. A failed attempt was
-evaluated, but could not be scored: its score is None and `error` says why; scoring it again may
-mend that.
+evaluated but could not be scored: its score is None and `error` has the reason; rescoring may
+succeed.
 """
 
 TrajectoryLevel = Literal["none", "claimed", "consistent", "witnessed"]
 LEVELS: tuple[TrajectoryLevel, ...] = get_args(TrajectoryLevel)
-"""How far a trajectory can be believed, least first.
+"""Levels of trust in a trajectory, lowest first.
 
-`claimed` was sent along; `consistent` agrees with itself, with the claims and with our clock, and
-could still be made up; `witnessed` reached a server while the attempt ran.
+`claimed` was sent along; `consistent` agrees with itself, with the claims and with the server's
+clock, and could still be invented; `witnessed` reached the server while the attempt ran.
 """
 
 
 def reaches(level: TrajectoryLevel, least: TrajectoryLevel) -> bool:
-    """Whether a trajectory can be believed as far as that."""
+    """True if a trajectory has at least this level."""
     return LEVELS.index(level) >= LEVELS.index(least)
 
 
@@ -45,7 +45,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An evaluator's own numbers, by names that a formula can use."""
 
     def to_dict(self) -> dict[str, Any]:
-        """What is known; that it did not succeed is."""
+        """Known metrics; success is always known."""
         return {"succeeded": self.succeeded, **msgspec.to_builtins(self)}
 
 
@@ -54,7 +54,7 @@ NEVER_BELOW_ZERO = (*COUNTS, "cost")
 
 
 def find_below_zero(metrics: Metrics) -> str | None:
-    """What was used up less than not at all, which would win where little is best."""
+    """Metrics that cannot be negative: less than nothing would win where low is best."""
     for name in NEVER_BELOW_ZERO:
         if (getattr(metrics, name) or 0) < 0:
             return name
@@ -62,7 +62,7 @@ def find_below_zero(metrics: Metrics) -> str | None:
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an evaluator found: before any weighing, the same for the same submission and seed."""
+    """Findings of an evaluator before any weighing: the same for the same submission and seed."""
 
     metrics: Metrics = Metrics()
     dimensions: dict[str, float] = msgspec.field(default_factory=dict)
@@ -75,7 +75,7 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     error: str | None = None
     """Why it could not be evaluated; the attempt then fails, and is never a silent 0."""
     reason: str | None = None
-    """The same in the words of what failed, which may hold the truth: for organisers alone."""
+    """The reason of a failure, which may quote the truth: for organisers only."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -84,7 +84,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     score: float | None
     result: Literal["win", "draw", "loss"] | None = None
     ranks: bool = False
-    """Whether it may stand on the board: it succeeded, or is scored by dimensions."""
+    """True if it may rank: it succeeded, or is scored by dimensions."""
     metrics: Metrics = Metrics()
     dimensions: dict[str, float] = msgspec.field(default_factory=dict)
     details: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -112,7 +112,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     verified: bool = False
     memoryless: bool = False
     waiting: str | None = None
-    """Why it is still submitted: something of ours failed, and it is tried again."""
+    """Reason why it is still waiting: the server failed, and will try again."""
     voided_at: float | None = None
     """When an organiser made it void; None while it counts."""
     outcome: Outcome | None = None
@@ -124,8 +124,8 @@ class Payload(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     submission: Any = None
     """A JSON value."""
     metadata: dict[str, Any] = msgspec.field(default_factory=dict)
-    """What the competitor claims, such as its tokens; checked, never trusted."""
+    """The competitor's claims, such as tokens; checked, never trusted."""
     trajectory: str | None = None
-    """What the agent did, as JSON text."""
+    """The trajectory as JSON."""
     reported: Metrics | None = None
     """The metrics that a trusted system reports; None for competitors."""

@@ -39,9 +39,9 @@ METRICS = (
     Variable("number", "number", 1.0),
     Variable("created_at", "number", 0.0),
 )
-"""Of every attempt. `number` is 1 for an agent's first attempt."""
+"""Variables of every attempt. `number` is 1 for an agent's first attempt."""
 PLUGIN_PREFIX = "formula:"
-"""What a plugin that is a formula begins with."""
+"""Prefix of a plugin reference that is a formula."""
 
 
 def formula_names(dimensions: Sequence[str], own: Sequence[str]) -> Names:
@@ -89,7 +89,7 @@ def hash_rule(scoring: ScoringRule) -> str:
 
 
 def is_by_rule_of(challenge: Challenge, outcome: Outcome) -> bool:
-    """Whether the challenge's rule of today made a score; another rule cannot explain it."""
+    """True if the challenge's current rule made the score; another rule cannot explain it."""
     origin = outcome.origin
     return (
         origin is None
@@ -137,10 +137,10 @@ def total_of(challenge: PublicChallenge, dimensions: Mapping[str, float]) -> flo
 
 
 class AttemptFormula:
-    """Scores attempts behind the `Plugin` protocol; it can do no harm, so it needs no sandbox.
+    """Scores attempts by a formula behind the `Plugin` protocol; it needs no sandbox.
 
-    An attempt without a metric that the formula needs has no score, and the score says so. By
-    either door its number counts as it is, below 0 too: only code is held to more than 0.
+    An attempt without a metric that the formula needs has no score, with the reason. The number
+    counts as it is, also below 0: only plugin code is clamped at 0.
     """
 
     kind: Literal["formula"] = "formula"
@@ -162,7 +162,7 @@ class AttemptFormula:
         return {name: _read_value(name, metrics) for name in self.formula.names}
 
     def values_of(self, challenge: PublicChallenge, attempt: Attempt) -> dict[str, float | None]:
-        """Those of an attempt that was scored."""
+        """Variables of a scored attempt."""
         outcome = attempt.outcome
         if outcome is None:
             return dict.fromkeys(self.formula.names)

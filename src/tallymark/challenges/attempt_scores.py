@@ -1,8 +1,8 @@
-"""`score_attempt`: from an evaluation to a number, a result, and all that is needed to check it.
+"""`score_attempt`: from an evaluation to score and result, with everything needed to check them.
 
-With dimensions, the result and `succeeded` come from their shown score; otherwise an attempt that
-succeeded is a win. A formula or a plugin gives the score in their place. An attempt that went
-beyond a constraint scores 0 or fails where the challenge says so, and is a loss.
+With dimensions, the result and `succeeded` come from their shown score; otherwise a successful
+attempt is a win. A formula or a plugin replaces the score. An attempt that violates a constraint
+scores 0 or fails, as the challenge says, and is a loss.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class WeighedAttempt:
 
     @property
     def dimensions(self) -> dict[str, float]:
-        """As they count: within 0-1000, and 0 where a warning says so."""
+        """Effective values: within 0-1000, and 0 where a warning says so."""
         parts = self.breakdown.parts if self.breakdown else ()
         return {part.dimension.key: float(part.score) for part in parts}
 
     @property
     def formula_values(self) -> dict[str, Any]:
-        """What a formula may name."""
+        """Names available to a formula."""
         total = float(self.breakdown.total) if self.breakdown is not None else None
         return formula_values(self.metrics, self.attempt.number, self.dimensions, total)
 
@@ -97,7 +97,7 @@ def score_attempt(
     trajectory: Verification | None = None,
     tenant: str = "default",
 ) -> Outcome:
-    """The outcome of one attempt. Whatever went wrong is in its `error`, never a silent 0."""
+    """Score one attempt. Any failure is in its `error`, never a silent 0."""
     pairs, shown = [(attempt, evaluation)], [trajectory]
     return score_attempts(challenge, pairs, plugin, trajectories=shown, tenant=tenant)[0]
 
@@ -111,10 +111,10 @@ def score_attempts(
     find_broken: FindBroken | None = None,
     tenant: str = "default",
 ) -> list[Outcome]:
-    """As `score_attempt` on each; what trajectories showed is kept from the outcomes before.
+    """Score many attempts; findings on trajectories are taken from the earlier outcomes.
 
-    Unless they are given. `find_broken` says what an attempt went beyond where the constraints are
-    others than before.
+    Unless they are given. `find_broken` finds violated constraints if the constraints have
+    changed.
     """
     shown = [None] * len(pairs) if trajectories is None else trajectories
     weighed = [
@@ -178,7 +178,7 @@ def _recall_verification(
     trajectory: Verification | None,
     find_broken: FindBroken | None,
 ) -> Verification:
-    """What the trajectory shows; when scored again, what it showed before."""
+    """Findings on the trajectory; for a rescoring, the earlier ones."""
     if trajectory is not None:
         return trajectory
     known = attempt.outcome
@@ -206,11 +206,11 @@ def _complete_metrics(
     attempt: Attempt,
     trajectory: Verification | None,
 ) -> Metrics:
-    """What the evaluator knows, completed by the server's clock and the trajectory."""
+    """The evaluator's metrics, completed by the server's clock and the trajectory."""
     known = evaluation.metrics
     before = attempt.outcome.metrics if attempt.outcome is not None else Metrics()
     shown = trajectory if trajectory is not None and trajectory.verified else None
-    # What is reported is entered and submitted at once, so our clock says nothing of its time.
+    # A report is entered and submitted at once, so the server's clock does not measure it.
     timed = None if find_evaluator(challenge.evaluator.type).reported else elapsed_ms(attempt)
     found = {
         "created_at": _take_first(known.created_at, math.floor(attempt.entered_at * 1000)),
@@ -315,7 +315,7 @@ def _score_by_rule(challenge: Challenge, weighed: WeighedAttempt) -> Score:
 def _score_by_plugin(
     challenge: Challenge, weighed: list[WeighedAttempt], plugin: Plugin, tenant: str
 ) -> list[Score]:
-    """All at once: what a plugin's context says of each attempt is whose it is."""
+    """Score all at once; each attempt belongs to its own user."""
     scoring = challenge.scoring
     timeout = scoring.timeout_ms / 1000
     by_formula = plugin.kind == "formula"
@@ -329,7 +329,7 @@ def _score_by_plugin(
         scores = plugin.score_many(attempts, scoring.config, ctx, timeout, users)
     for score in scores:
         if score.metadata.get("stopped") == NOT_LOADED:
-            # It is nobody's attempt, and none of them ends by it.
+            # The failure belongs to no attempt.
             raise PluginNotLoaded(f"{plugin.name} cannot score: {score.error}")
     return scores
 

@@ -1,4 +1,4 @@
-"""`Challenge`: what `challenge.yaml` says, checked; the same when read back from JSON."""
+"""`Challenge`: the checked content of `challenge.yaml`; the same when read back from JSON."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def make_slug(text: str) -> str:
 
 
 class MatchTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What a version of a challenge says of its attempts as matches: a part of its JSON."""
+    """Settings of a challenge's matches; part of its JSON."""
 
     difficulty: Tier = "contender"
     kind: Literal["solo", "versus"] = "solo"
@@ -49,7 +49,7 @@ class MatchTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Constraints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an attempt may use; checked on its trajectory. None means no bound."""
+    """Limits of an attempt, checked on its trajectory. None means unlimited."""
 
     tokens: int | None = None
     calls: int | None = None
@@ -58,11 +58,11 @@ class Constraints(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     tools: tuple[str, ...] | None = None
     """The tools that may be called; None allows any."""
     on_violation: OnViolation = "note"
-    """What going beyond a bound does to an attempt: nothing, a score of 0, or no score."""
+    """Consequence of exceeding a limit: none, a score of 0, or no score."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be submitted. `files` is a mapping of names to texts; `agent` is a model's name."""
+    """Type of submission. `files` is a mapping of names to texts; `agent` is a model's name."""
 
     format: SubmissionFormat = "json"
     max_bytes: int = 1_000_000
@@ -72,7 +72,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Evaluator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a submission is judged: the type, and that type's own options, already checked."""
+    """Evaluator of submissions: its type and checked options."""
 
     type: str
     """A name in the table of evaluators."""
@@ -90,10 +90,10 @@ class DimensionWeight(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class ScoringRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an evaluated attempt becomes a number, and what the board is ordered by.
+    """Scoring of an evaluated attempt, and the order of the board.
 
-    At most one of plugin and formula; either may stand beside dimensions, whose values a formula
-    may use by their keys and as `total`.
+    At most one of plugin and formula; either may be combined with dimensions, whose values a
+    formula may use by their keys and as `total`.
     """
 
     strategy: StrategyName = "custom"
@@ -105,7 +105,7 @@ class ScoringRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 
 class VersusJudge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Who says whether a defence was breached: a script, a model, or a scorer by its name."""
+    """Judge of attacks: a script, a model, or a scorer by its name."""
 
     type: JudgeType
     options: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -131,7 +131,7 @@ class PublicChallenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Which of an agent's attempts are matches."""
     time_limit_s: float = 3600.0
     attempts: int | None = None
-    """How many attempts an agent may make in all; None means as many as it likes."""
+    """Maximum number of attempts of an agent; None means unlimited."""
     attempts_per_day: int | None = None
     opens_at: float | None = None
     closes_at: float | None = None
@@ -147,9 +147,9 @@ class PublicChallenge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """Files of the folder that competitors get."""
     versus: Versus | None = None
     visibility: Visibility = "private"
-    """Who may read it on a server without a key: anybody, or nobody."""
+    """Who may read it on a server without a key: everyone or no one."""
     one_per: OnePer = "agent"
-    """What the board shows: every agent, or of each owner the best one."""
+    """Rows of the board: every agent, or the best agent of each owner."""
 
 
 class Challenge(PublicChallenge, frozen=True, kw_only=True, omit_defaults=True):
@@ -171,7 +171,7 @@ class Challenge(PublicChallenge, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def generated(self) -> bool:
-        """Whether every attempt gets data of its own, made from a seed."""
+        """True if every attempt gets its own data, generated from a seed."""
         return self.generate is not None
 
     def find_terms(self) -> dict[str, Any]:
@@ -198,10 +198,10 @@ class PluginPause(msgspec.Struct, frozen=True, kw_only=True):
     challenge: str
     agent: str
     plugin: str
-    """As the challenge calls it."""
+    """Name in the challenge."""
     code_hash: str
     deadly: int
     """Its attempts that ended the plugin's process."""
     since: float
     reason: str
-    """How the last of them ended."""
+    """End of the last one."""

@@ -1,7 +1,7 @@
-"""A challenge's folder that somebody packed with a tool of their own: a zip, a tar, or ours.
+"""Archives of a challenge's folder: zip, tar, or our own format.
 
-No more is unpacked than a folder may have, whatever an archive says of itself, and no file of it
-can lie outside of the folder.
+No more is unpacked than a folder may contain, regardless of the sizes that an archive declares, and
+no file can be placed outside the folder.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tallymark.errors import InvalidInput
 from tallymark.scoring.score import show_value
 
 _MOST_TAR = MAX_BYTES + MAX_FILES * 2048
-"""Of a tar: the files, and what stands before and behind each."""
+"""Files of a tar, with their headers and padding."""
 _DAMAGE = (
     *(OSError, EOFError, ValueError, RuntimeError, NotImplementedError, UnicodeError),
     *(zlib.error, lzma.LZMAError, zipfile.BadZipFile, tarfile.TarError),
@@ -43,16 +43,16 @@ _DECOMPRESSORS: tuple[tuple[bytes, Callable[[], Any]], ...] = (
 )
 _ZIP_ENTRY = b"PK\x01\x02"
 _ZIP_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""Of the others, `zipfile` unpacks a whole file at once, however little of it is read."""
+"""`zipfile` unpacks a whole file of other compression methods, however little is read."""
 _TAR_NOTES = (
     *(tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE),
     *(tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK),
 )
-"""Entries that say more about the next one."""
+"""Entries that extend the next one."""
 _MOST_NOTE = 2**16
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _Entry = tuple[str, Callable[[int], bytes]]
-"""A name, and what reads so many bytes of its file."""
+"""A name, and a function that reads up to a number of bytes."""
 
 
 def read_archive(content: bytes) -> dict[str, bytes]:
@@ -86,7 +86,7 @@ def _read_entries(entries: Iterator[_Entry]) -> dict[str, bytes]:
             raise InvalidInput(f"the archive has a file {show_value(name)}: {problem}")
         if shown in files:
             raise InvalidInput(f"the archive has the file {show_value(shown)} twice")
-        # One byte too many tells that it is too large, and no more is ever unpacked.
+        # One byte too many shows that it is too large; no more is unpacked.
         files[shown] = read(left + 1)
         left -= len(files[shown])
         if left < 0 or len(files) > MAX_FILES:

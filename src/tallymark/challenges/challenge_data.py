@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from tallymark.sandbox import Policy
 
 MAX_BYTES = 10_000_000
-"""Of public data and truth together."""
+"""Maximum size of public data and truth together."""
 TIME_S = 30.0
 MEMORY_MB = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class ChallengeData:
-    """Made fresh for every caller: who changes it changes nobody else's."""
+    """A fresh copy for every caller, so that changes do not affect others."""
 
     public: dict[str, Any]
     """Texts or JSON values by name: all that a competitor gets."""
@@ -57,7 +57,7 @@ def load_challenge_data(
 def make_attempt_data(
     challenge: Challenge, folder: Path, seed: int, policy: Policy | None = None
 ) -> ChallengeData:
-    """As `load_challenge_data`; what is wrong may quote the truth, and is for organisers alone."""
+    """Load data; errors may quote the truth and are for organisers only."""
     try:
         return load_challenge_data(challenge, folder, seed, policy)
     except InvalidInput as error:
@@ -105,7 +105,7 @@ def _generate(version: str, folder: str, script: str, seed: int, policy: Policy 
 
 
 def _find_mistake(made: object) -> str | None:
-    """What is wrong with what was generated."""
+    """Problem of generated data."""
     public = made.get("public") if isinstance(made, dict) else None
     if not isinstance(made, dict) or not isinstance(public, dict) or "truth" not in made:
         return f'must give {{"public": {{name: data}}, "truth": data}}, not {show_value(made)}'

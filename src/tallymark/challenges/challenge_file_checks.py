@@ -1,4 +1,4 @@
-"""What a challenge file says in one place and contradicts in another."""
+"""Contradictions within a challenge file."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _check_dimensions(challenge: Challenge, reader: Reader) -> None:
 
 
 def _check_dimension_names(challenge: Challenge, reader: Reader) -> None:
-    """Wherever a dimension is named, it is one that counts."""
+    """Refuse unknown dimensions wherever one is named."""
     keys = [each.key for each in challenge.scoring.dimensions]
     named = [
         *reader.find_texts("dimension", "evaluator"),
@@ -122,7 +122,7 @@ def _check_dimension_names(challenge: Challenge, reader: Reader) -> None:
 
 
 def _check_files(challenge: Challenge, reader: Reader) -> None:
-    """What must stay secret is not handed out."""
+    """Refuse secret files among the public ones."""
     named = find_evaluator(challenge.evaluator.type).secret_files(challenge)
     secret = {challenge.generate, challenge.reference, *named}
     for name in challenge.public:

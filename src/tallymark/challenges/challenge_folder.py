@@ -30,7 +30,7 @@ MAX_NAME = 240
 MAX_LEVELS = 16
 _PIECE, _MOST_STREAMS = 2**16, 1_000
 MAX_RECEIVED_FILES, MAX_RECEIVED_BYTES = 10_000, 100_000_000
-"""Of the files that a server sends: more than any challenge has."""
+"""Maximum number of files from a server: more than any challenge has."""
 
 
 def hash_folder(folder: Path) -> str:
@@ -55,7 +55,7 @@ def pack(folder: Path) -> bytes:
 
 
 def pack_files(files: Mapping[str, bytes]) -> bytes:
-    """The same for files that are in no folder."""
+    """Pack files that are in no folder."""
     packed = msgspec.msgpack.encode({name: files[name] for name in sorted(files)})
     return zstd.compress(packed, 9)
 
@@ -67,7 +67,7 @@ def unpack(packed: bytes, folder: Path) -> None:
 
 def read_packed(packed: bytes) -> dict[str, bytes]:
     """Packed files by their names."""
-    # A few packed bytes can unpack to any size, so no more is unpacked than a folder may have.
+    # A few packed bytes can unpack to any size: unpack no more than a folder may contain.
     most = MAX_BYTES + MAX_FILES * (MAX_NAME + 16)
     try:
         content = decompress_bounded(packed, zstd.ZstdDecompressor, most)
@@ -78,10 +78,10 @@ def read_packed(packed: bytes) -> dict[str, bytes]:
 
 
 def decompress_bounded(packed: bytes, make: Callable[[], Any], most: int) -> bytes:
-    """Decompress streams that follow each other; ValueError beyond so many bytes or streams.
+    """Decompress concatenated streams; ValueError beyond a number of bytes or streams.
 
-    `make` gives a decompressor of the standard library for each. Streams may be empty, so they
-    are counted too: each costs time.
+    `make` gives a decompressor of the standard library for each. Empty streams are possible, so
+    they are counted too: each costs time.
     """
     plain = bytearray()
     unpacker, streams = make(), 1
@@ -178,7 +178,7 @@ def read_files(folder: Path) -> dict[str, bytes]:
         for path in _list_paths(folder):
             name = _name_in_folder(path, folder)
             with path.open("rb") as file:
-                # One byte too many tells that it is too large, and no more is ever read.
+                # One byte too many shows that it is too large; no more is read.
                 files[name] = file.read(left + 1)
             left -= len(files[name])
             if left < 0 or len(files) > MAX_FILES:

@@ -14,7 +14,7 @@ class CheckFinding(msgspec.Struct, frozen=True):
 
     level: Level
     what: str
-    """What was looked at: file, formula, reference, empty answers, limits, secrecy..."""
+    """Subject of the check: file, formula, reference, empty answers, limits, secrecy..."""
     detail: str
 
 

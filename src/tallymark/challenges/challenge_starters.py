@@ -18,12 +18,12 @@ _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class Starter(NamedTuple):
-    """What was written, and what to type next; ATTEMPT is what entering shows."""
+    """Written files, and the next commands; ATTEMPT is the id that entering prints."""
 
     files: list[str]
     commands: list[str]
     note: str = ""
-    """What to know before playing with answers of one's own."""
+    """Note for trying own answers."""
 
 
 def list_starters() -> list[str]:
@@ -43,7 +43,7 @@ def read_starter(kind: str, name: str = "") -> dict[str, str]:
 
 
 def describe_starter(kind: str) -> str:
-    """What it is for, as the first words of its challenge say."""
+    """Purpose, from the first line of its challenge."""
     lines = itertools.takewhile(
         lambda line: line.startswith("#"), read_starter(kind)["challenge.yaml"].splitlines()
     )

@@ -1,4 +1,4 @@
-"""What a competitor's metadata claims of an attempt; it proves nothing by itself."""
+"""Claims in a competitor's metadata; they prove nothing by themselves."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tallymark.challenges.constraints import MOST
 from tallymark.scoring.score import show_value
 
 _RELEASE = re.compile(r"[-@:_](latest|preview|\d[\d.-]*)")
-"""What may follow a model's name without making it another model: a date or a revision."""
+"""Suffix of a model's name that does not change the model: a date or a revision."""
 
 _PROVIDER = re.compile(r"^[a-z-]+:(?!latest$)(?=[a-z])")
 """`openai:gpt-5` begins with a provider; in `mistral:7b` and `mistral:latest` a tag follows."""
@@ -47,7 +47,7 @@ def read_claims(metadata: object) -> tuple[Claims, list[str]]:
 
 
 def is_same_model(claimed: str, found: str) -> bool:
-    """Whether two names mean one model: the provider before it and a date after it may differ."""
+    """True if two names mean one model: provider prefix and date may differ."""
     short, long = sorted((_strip_provider(claimed), _strip_provider(found)), key=len)
     return short == long or (
         long.startswith(short) and _RELEASE.fullmatch(long[len(short) :]) is not None

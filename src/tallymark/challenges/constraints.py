@@ -1,7 +1,7 @@
-"""What an attempt used, and where that is more than its challenge allows, in words.
+"""Usage of an attempt, and the limits of its challenge that it exceeds.
 
-A number is None when it is not known: a model call whose tokens nobody counted makes the sum
-unknown, because a sum that leaves calls out would look cheap.
+A number is None if unknown: one model call without token counts makes the sum unknown, because a
+partial sum would look cheap.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SHOWN_TOOLS = 5
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an attempt used, by its trajectory or by its own word."""
+    """Usage of an attempt, by its trajectory or its claims."""
 
     tokens: int | None = None
     calls: int | None = None
@@ -36,7 +36,7 @@ class Usage:
 
 
 def sum_usage(trace: Trace) -> Usage:
-    """What the steps of a trajectory add up to."""
+    """Sums over the steps of a trajectory."""
     calls = sum(span.span_type in ("generation", "tool") for span in trace.spans)
     tokens = _sum_spans(trace, lambda span: span.tokens)
     return Usage(
@@ -48,7 +48,7 @@ def sum_usage(trace: Trace) -> Usage:
 
 
 def list_bounds(constraints: Constraints) -> list[str]:
-    """What may be used, in words."""
+    """The limits as text."""
     bounds = ((constraints.tokens, "token"), (constraints.calls, "call"))
     found = [format_count(most, noun) for most, noun in bounds if most is not None]
     found += [format_money(constraints.cost)] if constraints.cost is not None else []
@@ -107,9 +107,9 @@ def _sum_spans(trace: Trace, of: Callable[[Span], float | None]) -> float | None
 def _is_counted_above(
     span_id: str | None, counted: set[str], parents: dict[str, str | None]
 ) -> bool:
-    """Whether a step or one above it was counted; circles end the search.
+    """True if a step or one above it was counted; cycles end the search.
 
-    The steps on the way are counted from then on, so that a deep trace is not climbed twice.
+    The steps on the way are marked, so that a deep trace is not climbed twice.
     """
     seen: set[str] = set()
     while span_id is not None and span_id not in seen:

@@ -28,7 +28,7 @@ _LARGEST = 2.0**53
 _FINEST = 1e11
 """Totals in steps finer than this many parts could be rounded to the next whole number."""
 _DOUBTFUL = 1e-6
-"""How near to a whole number a sum of floats may be on either side of it."""
+"""Maximum distance of a float sum from the whole number it stands for."""
 _EXACT = Context(prec=60)
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=256)
 def weighted_dimensions(weights: tuple[DimensionWeight, ...]) -> tuple[WeightedDimension, ...]:
-    """The dimensions by the rules of `dims`; InvalidInput tells every mistake."""
+    """The dimensions by the rules of `dims`; InvalidInput lists every mistake."""
     chosen: dict[Any, float] = {}
     problems: list[Problem] = []
     overrides: dict[str, dict[str, str]] = {}
@@ -43,7 +43,7 @@ def weighted_dimensions(weights: tuple[DimensionWeight, ...]) -> tuple[WeightedD
         elif missing := [name for name in texts if name not in given]:
             message = f"the own dimension {each.key!r} has no {' and no '.join(missing)}"
             problems.append(Problem(message, hint="give it label, description and color"))
-            # Something in its place, so that `dims` can tell what else is wrong.
+            # A placeholder, so that `dims` can report other mistakes.
             chosen[Dimension(each.key, *[each.key] * 3)] = each.weight
         else:
             chosen[Dimension(each.key, **given)] = each.weight
@@ -60,7 +60,7 @@ MISMATCH = "the evaluator's scores do not match the challenge's dimensions"
 
 
 def list_unknown_dimensions(challenge: Challenge, evaluation: Evaluation) -> list[str]:
-    """What an evaluator scored or warned of, and the challenge does not weigh."""
+    """Scored or warned dimensions that the challenge does not weigh."""
     known = {each.key for each in challenge.scoring.dimensions}
     warned = [each["dimension"] for each in evaluation.warnings if each.get("dimension")]
     named = [*evaluation.dimensions, *warned] if known else []

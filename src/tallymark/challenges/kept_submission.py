@@ -1,4 +1,4 @@
-"""What was submitted, as who sent it and organisers read it: with an attempt, or to a side."""
+"""A stored submission, as its sender and organisers read it: of an attempt, or to a side."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class KeptSubmission(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SideVerdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a judge said of a submission against one of the other side."""
+    """A judge's verdict on a submission against one of the other side."""
 
     opponent: str
     category: str
@@ -56,7 +56,7 @@ class KeptSideSubmission(SideSubmission, frozen=True, kw_only=True):
     """In which the answer was taken."""
     answer: Any
     active: bool
-    """Whether it is its agent's newest on that side, which new ones of the other side meet."""
+    """True if it is its agent's newest on that side, which meets new ones of the other side."""
     verdicts: list[SideVerdict]
     names: dict[str, str]
     """Display names by handle, of the agent and its opponents."""
@@ -67,7 +67,7 @@ class KeptSideSubmission(SideSubmission, frozen=True, kw_only=True):
 
 
 def keep_submission(attempt: Attempt, form: SubmissionFormat, payload: Payload) -> KeptSubmission:
-    """What an attempt was submitted with, to be read."""
+    """The submission of an attempt, for reading."""
     reported = payload.reported
     return KeptSubmission(
         attempt=attempt.id,

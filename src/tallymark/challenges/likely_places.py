@@ -57,7 +57,7 @@ def find_likely_places(
 
 
 def find_scale(challenge: Challenge) -> Range:
-    """Find the range of scores, as far as the rule of the challenge says it."""
+    """Range of scores, as far as the rule of the challenge determines it."""
     rule = challenge.scoring
     if rule.formula is not None:
         formula = challenge_formula(challenge).formula

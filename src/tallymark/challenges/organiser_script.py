@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tallymark.sandbox.programs.launcher_process import Dialogue
 
 SCRATCH_MB = 64
-"""What a script may write, its answer included."""
+"""Maximum output of a script, including its answer."""
 _ANSWER = ".answer.json"
 
 # Runs inside the sandbox. The answer goes to a file, so that a script may print what it likes.
@@ -53,9 +53,9 @@ def call_script(  # noqa: PLR0913 (each says one thing about the call)
     most_bytes: int = MOST_BYTES,
     most_values: int = MOST_VALUES,
 ) -> Any:
-    """What the function of a script in the folder gives for these arguments.
+    """Call a function of a script in the folder.
 
-    The folder's files lie beside the script. InvalidInput says what the script did wrong.
+    The folder's files are next to the script. InvalidInput describes the script's mistake.
     """
     outcome = run_limited(
         ["python", "-P", "-c", _CALL, script, function],
@@ -76,7 +76,7 @@ def call_script(  # noqa: PLR0913 (each says one thing about the call)
 
 
 def add_public_data(submitted: Mapping[str, str], public: Mapping[str, Any]) -> dict[str, str]:
-    """Submitted files, and beside them the public data whose names they do not take."""
+    """Submitted files, with the public data whose names they do not use."""
     taken = {*submitted, *(str(each) for name in submitted for each in PurePath(name).parents)}
     free = {
         name: data

@@ -52,7 +52,7 @@ def _find_places(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _find_first_of_each(rows: Rows, agent: NDArray[np.int32], agents: int, absent: Rows) -> Rows:
-    """Of each agent that is there the first of these rows, in their order."""
+    """The first of these rows of each agent, in order."""
     found = np.full(agents, -1, dtype=np.intp)
     whose = agent[rows]
     found[whose[::-1]] = rows[::-1]  # of several, the last that is assigned stays

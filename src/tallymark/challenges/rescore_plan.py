@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.plugins.plugin import Plugin
 
 Need = Literal["formula", "score", "evaluate"]
-"""What a new rule takes: arithmetic on stored numbers, scoring what was found before, or all."""
+"""Work of a new rule: arithmetic on stored numbers, or scoring again."""
 Rescored: TypeAlias = tuple[Evaluation, Outcome]
 Page: TypeAlias = Sequence[tuple[Attempt, Evaluation]]
 RescorePages: TypeAlias = Callable[[Iterable[Page]], Iterator[tuple[Page, list[Rescored]]]]
@@ -42,9 +42,9 @@ class RescorePlan:
     packed: bytes | None = None
     """The files of the new version; None where they are the old one's."""
     deaths: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    """How often each agent's attempts ended the plugin's process: known once all are scored."""
+    """Number of process crashes by agent; known once all are scored."""
     rescore_pages: RescorePages | None = None
-    """Who scores many attempts; None for the rescorer, page by page."""
+    """Scores many attempts; None for the rescorer, page by page."""
 
     @classmethod
     def of(  # noqa: PLR0913 (each says one thing about the plan)
@@ -118,7 +118,7 @@ def change_scoring(challenge: Challenge, **changes: Any) -> Challenge:
 
 
 def find_need(old: Challenge, new: Challenge, *, same_files: bool) -> Need:
-    """What it takes to score by the new version what was scored by the old one."""
+    """The work needed to score the attempts of the old version by the new one."""
     judged = ("evaluator", "submission", "generate")
     reported = find_evaluator(new.evaluator.type).reported
     if not reported and not (same_files and _has_same(old, new, judged)):
@@ -129,7 +129,7 @@ def find_need(old: Challenge, new: Challenge, *, same_files: bool) -> Need:
         and new.scoring.plugin is None
         and old.scoring.plugin is None
         and old.scoring.dimensions == new.scoring.dimensions
-        # An undefined score that was replaced says so in its details, which SQL does not mend.
+        # A replaced undefined score has a note in its details, which SQL does not change.
         and "undefined" not in old.scoring.config
         # A 0 for a broken constraint is no formula's.
         and new.constraints.on_violation == "note"
@@ -158,7 +158,7 @@ def make_rescorer(
 
 
 def evaluation_of(outcome: Outcome) -> Evaluation:
-    """What an attempt that was scored elsewhere must have been evaluated to."""
+    """Evaluation of an attempt that was scored elsewhere."""
     return Evaluation(
         metrics=outcome.metrics,
         dimensions=outcome.dimensions,
@@ -177,7 +177,7 @@ def describe_rule(scoring: ScoringRule) -> str:
 
 
 def formula_terms(challenge: Challenge, attempt: Attempt) -> dict[str, float]:
-    """What each term of the challenge's formula contributes to an attempt's score."""
+    """Contribution of each term of the challenge's formula to a score."""
     if challenge.scoring.formula is None or attempt.outcome is None:
         return {}
     rule = challenge_formula(challenge)

@@ -6,7 +6,7 @@ import msgspec
 
 
 class BoardPlace(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an agent stands, with which attempt and why it has the score that it has."""
+    """Rank of an agent, its attempt, and the terms of its score."""
 
     rank: int
     attempt: str
@@ -14,7 +14,7 @@ class BoardPlace(msgspec.Struct, frozen=True, kw_only=True):
     result: str | None = None
     """Win, draw or loss."""
     terms: dict[str, float] = msgspec.field(default_factory=dict)
-    """What each term of a formula contributes."""
+    """Contribution of each term of a formula."""
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +54,9 @@ class Rescoring(msgspec.Struct, frozen=True, kw_only=True):
     undefined: int
     reasons: tuple[Undefined, ...] = ()
     moved: int | None = None
-    """Agents whose rank is another; only a preview tells."""
+    """Number of agents with another rank; only in a preview."""
     moves: tuple[Move, ...] = ()
     rated: int | None = None
-    """Agents whose Elo is another; only a preview tells."""
+    """Number of agents with another Elo; only in a preview."""
     ratings: tuple[RatingMove, ...] = ()
-    """Of those the ones that change most."""
+    """The agents that change most."""

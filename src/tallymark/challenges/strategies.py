@@ -1,8 +1,7 @@
-"""How a board is ordered: one row a strategy, which the store, scoring and commands all read.
+"""Orders of leaderboards: one row for each strategy, used by the store, scoring and commands.
 
-Every agent stands on a board with its best attempt. The strategy's number decides, and where it is
-missing an attempt ranks last in either direction. Ties go to the earlier attempt, by when it was
-submitted, then by its id.
+Every agent has its best attempt on the board. The strategy's number decides; attempts without it
+rank last in either direction. Ties go to the earlier attempt by submission time, then by id.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ class Strategy(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     column: str
-    """Of `attempt_scores` in the store: the number that it orders by."""
+    """Column of `attempt_scores` that it orders by."""
     metric: str | None
     """The metric that is an attempt's score; None where a formula, plugin or dimensions give it."""
     heading: str
     highest_first: bool = False
     write: Callable[[float | None], str] = format_digits
-    """How a person reads the number."""
+    """Formatting of the number."""
 
     def place(self, value: float | None) -> float:
         """The number as the store sorts it: less is better, and what is missing comes last."""

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 AGENT_KINDS = ("http", "local", "replay", "echo")
 """`http`: public addresses; `local`: also private ones and this machine; `replay`: samples of the
-challenge. Any other word is a provider, whose model would be asked with the organiser's key."""
+challenge. Any other word is a provider, whose model would be called with the organiser's key.
+"""
 ALWAYS_REFUSED = ("python", "cmd")
 _KIND = re.compile(r"([a-z][\w.-]*)[/:]", re.IGNORECASE)
 _SAMPLE = re.compile(r"[\w-]{1,64}")
@@ -90,8 +91,8 @@ class _CountedAgent:
 def _open_keyless(address: str, allow: Collection[str], pricing: Pricing | None) -> Model:
     """The endpoint without the organiser's key, which is not for competitors' servers.
 
-    Its name is looked up when it is asked, and leads to public addresses alone, unless `local` is
-    allowed here and by the operator.
+    Its name is resolved when it is called, to public addresses only, unless the challenge and the
+    operator allow `local`.
     """
     egress = find_egress()
     if "local" not in allow:
@@ -103,7 +104,7 @@ def _open_keyless(address: str, allow: Collection[str], pricing: Pricing | None)
 
 
 def _check_address(address: str, allow: Collection[str]) -> None:
-    """What can be said without looking a name up, which may take long."""
+    """Checks that need no name lookup, which may take long."""
     if "http" not in allow and "local" not in allow:
         raise InvalidInput("an agent cannot be submitted by its address here")
     try:

@@ -1,8 +1,7 @@
-"""Reading what a competitor hands in: ordinary files alone, and no more than may be sent.
+"""Reads submissions: regular files only, within the size limit.
 
 Sizes are counted while reading. A link, a pipe or a device in a submitted folder could be anything
-on this machine, so they are refused, and a file is opened in a way that cannot be tricked by one
-that takes its place meanwhile.
+on this machine, so they are refused, and files are opened in a way that prevents a swap in between.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Submission, SubmissionFormat
 
 MAX_ENTRIES = 10_000
-"""What is looked at in a submitted folder, hidden files included."""
+"""Maximum number of entries in a submitted folder, including hidden files."""
 _STDIN = Path("-")
 _TYPED, _PRINTED = Path("?"), Path("!")
 _NAMELESS = {_STDIN: "standard input", _TYPED: "what was typed", _PRINTED: "what was printed"}
 
 
 def read_answer(path: Path, submission: Submission) -> Any:
-    """What a file, a folder or stdin (`-`) holds, in the form that a challenge takes."""
+    """The content of a file, a folder or stdin (`-`), in the form that the challenge takes."""
     form, most = submission.format, submission.max_bytes
     if path != _STDIN and path.is_dir():
         if form != "files":
@@ -45,12 +44,12 @@ def read_answer(path: Path, submission: Submission) -> Any:
 
 
 def parse_printed(data: bytes, submission: Submission) -> Any:
-    """The same of what a program printed."""
+    """The submission from the output of a program."""
     return _parse_data(data, _PRINTED, submission)
 
 
 def parse_sent(data: bytes, name: str | None, submission: Submission) -> Any:
-    """The same of what was uploaded under a name, or typed and has none."""
+    """The submission from an upload, or typed text without a name."""
     return _parse_data(data, _TYPED if name is None else Path(Path(name).name), submission)
 
 
@@ -61,7 +60,7 @@ def _parse_data(data: bytes, path: Path, submission: Submission) -> Any:
 
 
 def read_metadata(path: Path) -> dict[str, Any]:
-    """What a competitor says of its attempt."""
+    """The competitor's metadata."""
     said = parse_json(_read_text(path, MAX_METADATA, "the metadata"), str(path))
     if not isinstance(said, dict):
         raise InvalidInput(f"{path} is not a JSON object", hint='as in {"tokens": 1200}')
@@ -69,12 +68,12 @@ def read_metadata(path: Path) -> dict[str, Any]:
 
 
 def read_trajectory_text(path: Path) -> str:
-    """What the agent did, unread as yet."""
+    """The trajectory, not parsed yet."""
     return _read_text(path, MAX_BYTES, "a trajectory")
 
 
 def parse_json(text: str, source: str) -> Any:
-    """The value that a text holds; whatever it is, one sentence for what is wrong."""
+    """Parse a text; any mistake is one sentence."""
     try:
         return json.loads(text, parse_constant=_read_finite, parse_float=_read_finite)
     except ValueError as error:
@@ -187,7 +186,7 @@ def _read_text(path: Path, most: int, what: str) -> str:
             raise _explain_size(_name(path), most, what)
         return _decode(data, _name(path))
     try:
-        # Without waiting: a pipe that nobody writes to would be opened for ever.
+        # Without waiting: opening a pipe without a writer would block for ever.
         with _close_after(os.open(path, os.O_RDONLY | os.O_NONBLOCK)) as opened:
             if not stat.S_ISREG(os.fstat(opened).st_mode):
                 hint = "name a file; - reads standard input"
@@ -202,7 +201,7 @@ def _read_text(path: Path, most: int, what: str) -> str:
 
 
 def _read_at_most(opened: int, most: int) -> bytes | None:
-    """All of a file, or None when it has more; what its size says is too much is not read."""
+    """The whole file; None if it is larger than the limit, without reading a larger size."""
     if os.fstat(opened).st_size > most:
         return None
     with open(opened, "rb", closefd=False) as file:

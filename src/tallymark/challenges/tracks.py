@@ -1,8 +1,8 @@
-"""Tracks: several challenges as one contest, their best scores combined by a rule of the user's.
+"""Tracks: several challenges as one contest, their best scores combined by a rule.
 
-An agent that stands on any board of the track stands in it. What a challenge counts for without a
-score is said by `missing`: `zero` counts it as 0, `skip` leaves it out, and `last` leaves the
-agent without a value, behind all that have one. Ties go to who was complete earlier, then by name.
+An agent on any board of the track is on the track's board. `missing` decides the value of a
+challenge without a score: `zero` counts it as 0, `skip` leaves it out, and `last` leaves the agent
+without a value, behind all others. Ties go to the agent that was complete earlier, then by name.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Track(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def rule(self) -> Missing:
-        """What a challenge without a score counts for."""
+        """Value of a challenge without a score."""
         return self.missing or ("zero" if self.combine in ("sum", "mean") else "last")
 
     @cached_property
@@ -96,7 +96,7 @@ def load_track(path: Path | str) -> Track:
 
 
 def read_track(given: Path | Source) -> Track:
-    """The same of a text that is no file."""
+    """Read a track from text without a file."""
     reader = open_document(given, "track")
     values = TRACK.read(reader.root, reader)
     reader.check()

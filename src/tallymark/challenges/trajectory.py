@@ -1,12 +1,12 @@
-"""How far a trajectory can be believed: by the server's clock, the claims, and its own numbers.
+"""Trust level of a trajectory: by the server's clock, the claims, and its own numbers.
 
-It is `consistent` when its steps lie between entry and submission and none begins before the one
-that holds it, every model call tells its tokens and used some, no two steps are one, and the sums
-agree with what the competitor's metadata claims. Whoever writes such a file by hand passes too:
-only what reached a server meanwhile is `witnessed`.
+It is `consistent` if its steps lie between entry and submission, none begins before its parent,
+every model call reports tokens and used some, no two steps are equal, and the sums agree with the
+claims of the competitor's metadata. A hand-written file can pass too: only steps that reached a
+server during the attempt are `witnessed`.
 
-Whatever is sent, nothing here raises: what is not consistent is `claimed`, what cannot be read
-is `none`, and the problems say why.
+Nothing here raises: an inconsistent trajectory is `claimed`, an unreadable one is `none`, and the
+problems give the reasons.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.challenge import Constraints
 
 CLOCK_TOLERANCE_S = 5.0
-"""How far a competitor's clock may differ from ours."""
+"""Tolerated difference of a competitor's clock."""
 WITNESS_LAG_S = 60.0
 """A step reaches the server so soon after it has ended, by our clock, to be witnessed."""
 COST_TOLERANCE = 0.01
@@ -46,7 +46,7 @@ MAX_VALUES = 500_000
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What a trajectory shows. Only what is verified earns efficiency and the Elo bonus."""
+    """Findings on a trajectory. Only verified ones earn efficiency and the Elo bonus."""
 
     level: TrajectoryLevel
     problems: tuple[str, ...] = ()
@@ -60,7 +60,7 @@ class Verification:
 
     @property
     def verified(self) -> bool:
-        """Whether its numbers count."""
+        """True if its numbers count."""
         return reaches(self.level, "consistent")
 
 
@@ -72,9 +72,9 @@ def verify_sent(
     claims: Mapping[str, Any],
     constraints: Constraints,
 ) -> Verification:
-    """Whether what came with a submission can be believed, what it used, and what that breaks.
+    """Check a submitted trajectory: its level, usage, and violated constraints.
 
-    It is a trace, or JSON in any shape that `traces` reads.
+    It is a trace, or JSON in any format that `traces` reads.
     """
     if sent is None:
         return _verify_without("no trajectory was sent", claims, constraints)
@@ -111,9 +111,9 @@ def verify_witnessed(
     claims: Mapping[str, Any],
     constraints: Constraints,
 ) -> Verification:
-    """The same of steps that reached the server themselves, with the moments when they came.
+    """Check steps that reached the server themselves, with their arrival times.
 
-    What is consistent is witnessed if every model and tool call came soon after it had ended.
+    A consistent trajectory is witnessed if every model and tool call arrived soon after its end.
     """
     shown = verify_sent(
         steps,
@@ -128,7 +128,7 @@ def verify_witnessed(
     for span in steps.spans:
         if span.span_type not in ("generation", "tool"):
             continue
-        # A tool that a model asked for came with the model's call.
+        # A tool requested by a model arrived with the model's call.
         came = arrivals.get(span.span_id, arrivals.get(span.span_id.partition("/tool-")[0]))
         ended = ((span.start_ms or 0.0) + span.duration_ms) / 1000
         late += came is None or came - ended > WITNESS_LAG_S
@@ -145,9 +145,9 @@ def verify_witnessed(
 
 
 def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
-    """One trace of all that was sent: our JSONL, ATIF, OTLP's JSON, whatever `traces` reads.
+    """One trace from everything that was sent: JSONL, ATIF, OTLP JSON, any format of `traces`.
 
-    Several traces are one trajectory, their steps one after the other.
+    Several traces are one trajectory, their steps in sequence.
     """
     raw = _encode(sent)
     check_trajectory_size(raw)
@@ -163,7 +163,7 @@ def read_trajectory(sent: bytes | str | Mapping[str, Any] | list[Any]) -> Trace:
 
 
 def hash_steps(sent: bytes | str) -> str | None:
-    """The same for the same steps at the same times, however they are written; None for none."""
+    """A digest that is equal for equal steps at equal times, in any format; None without steps."""
     try:
         spans = read_trajectory(sent).spans
     except TraceError:
@@ -207,7 +207,7 @@ def join_traces(found: list[Trace]) -> Trace:
     """Several traces as one, their steps one after the other."""
     if len(found) == 1:
         return found[0]
-    # Each trace numbers its own steps: told apart, so that none passes for another's.
+    # Each trace numbers its own steps: keep them apart, so that none passes for another's.
     spans = [_rename(span, trace.trace_id) for trace in found for span in trace.spans]
     return msgspec.structs.replace(found[0], spans=spans)
 
@@ -247,7 +247,7 @@ def _verify_without(why: str, claims: Mapping[str, Any], constraints: Constraint
 
 
 def _find_nonsense(trajectory: Trace) -> list[str]:
-    """What no run can have; the readers refuse most, but a trace can be made by hand."""
+    """Find impossible values; the readers refuse most, but a trace can be built by hand."""
     wrong = sum(not _is_sane(span) for span in trajectory.spans)
     found = [f"{_count_steps(wrong)} of the trajectory had impossible numbers"] if wrong else []
     named = [span.span_id for span in trajectory.spans if span.span_id]
@@ -318,7 +318,7 @@ class _StepTimes:
 def _find_uncounted(
     trajectory: Trace, usage: Usage, claimed: Claims, constraints: Constraints
 ) -> list[str]:
-    """Counts that the trajectory does not have: tokens always, the cost where somebody asks."""
+    """Counts missing from the trajectory: tokens always, cost if required."""
     if not trajectory.generations:
         return []
     asked = {
@@ -352,7 +352,7 @@ def _find_disagreements(usage: Usage, claimed: Claims) -> list[str]:
 
 
 def _find_differences(trajectory: Trace, claimed: Claims) -> list[str]:
-    """What the metadata says of the harness and the model, where the trajectory says otherwise."""
+    """Contradictions between metadata and trajectory on harness and model."""
     found = []
     models = list(dict.fromkeys(s.model for s in trajectory.generations if s.model))
     claim = claimed.model
@@ -371,7 +371,7 @@ def _find_differences(trajectory: Trace, claimed: Claims) -> list[str]:
 
 
 def _find_harness(trajectory: Trace) -> str | None:
-    """What ran the agent: ATIF's agent, OpenTelemetry's service, or `harness` in our own shape."""
+    """The harness: ATIF's agent, OpenTelemetry's service, or `harness` in our own format."""
     data = trajectory.metadata
     resource = data.get("resource")
     agent = data.get("agent")

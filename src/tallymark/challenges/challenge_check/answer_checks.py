@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 LATE_SHARES = (0.5, 0.9)
 """Shares of the time limit after which a good answer ought still to win."""
 FEW_ANSWERS = 3
-"""Random answers that are tried where a model is asked about each."""
+"""Number of random answers when each one calls a model."""
 _REFERENCE, _DETERMINISM = "reference", "determinism"
 _EVALUATED_TWICE = 2
-"""Random answers that are evaluated again, besides the reference."""
+"""Number of random answers evaluated twice, besides the reference."""
 
 
 def check_answers(trial: Trial, samples: int) -> Iterator[CheckFinding]:
@@ -120,7 +120,7 @@ def _check_paid_nothing(trial: Trial) -> Iterator[CheckFinding]:
 
 
 def check_scoring(trial: Trial) -> Iterator[CheckFinding]:
-    """A formula or a plugin that scores no attempt, good or bad, whatever is submitted."""
+    """Find a formula or plugin that scores no attempt, good or bad."""
     scoring = trial.challenge.scoring
     if scoring.formula is None and scoring.plugin is None:
         return
@@ -191,7 +191,7 @@ def check_repeats(trial: Trial, samples: int) -> Iterator[CheckFinding]:
 
 
 def _find_unsteady_score(trial: Trial) -> str | None:
-    """What a plugin scores differently the second time: all else that scores is arithmetic."""
+    """Find scores of a plugin that differ the second time; all other scoring is arithmetic."""
     if trial.challenge.scoring.plugin is None:
         return None
     for evaluation in _imagine_evaluations(trial.challenge):
@@ -216,7 +216,7 @@ def _differs(trial: Trial, again: Trial, seed: int, samples: int) -> bool:
 def _choose_answers(trial: Trial, seed: int, samples: int) -> list[Any]:
     try:
         reference = reference_answer(trial, seed)
-    except InvalidInput:  # told by whoever checks the reference
+    except InvalidInput:  # reported by the check of the reference
         reference = None
     if find_evaluator(trial.challenge.evaluator.type).reported or seed != SEEDS[0]:
         return [reference]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 AGENT = "tally-challenge-check"
 SEEDS = (1, 20, 300)
-"""What answers are tried with."""
+"""Setup in which answers are tried."""
 SOLVE = "solve"
 """The function of a reference that is a program: from the public data to an answer."""
 _SOLVE_TIME_S = 30.0
@@ -53,11 +53,11 @@ class Trial:
     """Reference answers found so far, by seed."""
 
     def data(self, seed: int) -> ChallengeData:
-        """What a competitor with this seed gets, and the truth."""
+        """The competitor's data for a seed, and the truth."""
         return load_challenge_data(self.challenge, self.folder, seed, self.policy)
 
     def evaluation(self, answer: Any, seed: int) -> Evaluation:
-        """What the challenge's evaluator makes of an answer; asked again, it is remembered."""
+        """The evaluation of an answer; repeated ones are cached."""
         key = (seed, msgspec.json.encode(answer))
         if key not in self.known:
             self.known[key] = self._evaluate(answer, seed)
@@ -101,7 +101,7 @@ class Trial:
         )
         bounds = self.challenge.constraints
         shown = Verification(
-            level="witnessed",  # whatever the challenge asks for at least
+            level="witnessed",  # regardless of the level that the challenge requires
             tokens=None if bounds.tokens is None else int(bounds.tokens * used),
             calls=None if bounds.calls is None else int(bounds.calls * used),
             cost=None if bounds.cost is None else bounds.cost * used,
@@ -112,9 +112,9 @@ class Trial:
 
 
 def reference_answer(trial: Trial, seed: int) -> Any:
-    """What ought to do well with the data of a seed; None when the challenge names nothing.
+    """The reference solution for the data of a seed; None if the challenge names none.
 
-    It names a file, a folder of files, or a program that finds the answer.
+    It is a file, a folder of files, or a program that finds the answer.
     """
     if seed not in trial.references:
         trial.references[seed] = _find_answer(trial, seed)

@@ -51,10 +51,10 @@ def check_challenge(
     judge_model: str | None = None,
     samples: int = 20,
 ) -> ChallengeReport:
-    """Try the challenge in a folder. `samples` is how many random answers are tried.
+    """Try the challenge in a folder. `samples` is the number of random answers.
 
-    A judge is asked only when `judge_model` names one, because that may cost money. WorkFailed is
-    raised when there is code to run, and this machine cannot run it safely.
+    A judge is called only with `judge_model`, because it may cost money. WorkFailed is raised if
+    there is code to run and this machine cannot run it safely.
     """
     folder = Path(folder)
     try:
@@ -85,7 +85,7 @@ def _try_answers(
     judge_model: str | None,
     samples: int,
 ) -> Iterator[CheckFinding]:
-    """What only shows when answers are submitted."""
+    """Checks that need submitted answers."""
     with ExitStack() as open_until_the_end:
         trial = Trial(
             challenge=challenge,
@@ -110,7 +110,7 @@ def _try_answers(
 
 
 def _find_policy(challenge: Challenge, given: Policy | None) -> Policy | None:
-    """How code is run here; asked before anything is tried, so that nothing is half checked."""
+    """The sandbox; opened before any check, so that nothing is half checked."""
     runs_code = find_evaluator(challenge.evaluator.type).runs_code or challenge.generate
     if given is None and (runs_code or (challenge.reference or "").endswith(".py")):
         return choose_policy()
@@ -216,7 +216,7 @@ def _describe_attempts(challenge: Challenge) -> str:
 def check_versus(
     challenge: Challenge, folder: Path, policy: Policy | None, judge_model: str | None
 ) -> Iterator[CheckFinding]:
-    """A judge has to answer whatever is submitted, the same way every time, in any order."""
+    """A judge must answer every submission, the same way every time, in any order."""
     versus = require_versus(challenge)
     if versus.judge.type == "judge" and judge_model is None:
         said = "not asked, because that may cost money; name one with --judge"

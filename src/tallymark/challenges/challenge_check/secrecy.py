@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PROBE = Path(truth_probe.__file__)
 PROBED_PLACES = ("files", "environment", "processes", "descriptors", "memory")
-"""Where the probe looks; each is a function `probe_KIND` of it that lists what it found."""
+"""Places that the probe searches; `probe_KIND` lists its findings in each."""
 _PROBE_TIME_S = 20.0
 _WHAT = "secrecy"
 _SQUEEZED = re.compile(r"[\s\"']+")
@@ -72,7 +72,7 @@ def check_sandbox(trial: Trial) -> Iterator[CheckFinding]:
 
 
 def _probe_copy(trial: Trial, folder: Path) -> list[str] | str | None:
-    """Where the truth was found, or why that is not known; None where no submitted code is run."""
+    """Places where the truth was found, or why that is unknown; None without submitted code."""
     kind = find_evaluator(trial.challenge.evaluator.type)
     copy = ProbedCopy(
         folder=folder,

@@ -1,6 +1,6 @@
-"""Submitted by `tally challenge check`: looks for marked secrets wherever submitted code can look.
+"""Submission of `tally challenge check` that searches for marked secrets wherever it can look.
 
-It runs inside the sandbox as a competitor's program would, and imports nothing of ours.
+It runs inside the sandbox like a competitor's program, and imports nothing of ours.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|TALLY|DATABASE|URL|_
 
 
 def has_run() -> bool:
-    """Tells that the probe could be imported, and so that it looked at all."""
+    """Confirms that the probe could be imported, so that it searched at all."""
     return True
 
 
 def probe_files(folder: str) -> list[str]:
     """Everything that can be read, system folders aside, and the challenge's own folder."""
-    # That it exists tells nothing: without bubblewrap, paths can be asked for and not opened.
+    # Existence proves nothing: without bubblewrap, paths can be tested and not opened.
     if _list_names(folder) or _is_marked(Path(folder, "marked.txt")):
         return [folder]
     skipped = {Path(each).resolve() for each in (*SYSTEM, *sys.path[1:], sys.base_prefix)}
@@ -74,7 +74,7 @@ def probe_descriptors(_: str) -> list[str]:
 
 
 def probe_memory(_: str) -> list[str]:
-    """What the code that called this one keeps in its variables."""
+    """Variables of the calling code."""
     found = []
     frame: FrameType | None = sys._getframe()  # noqa: SLF001 (as a curious program would)
     while frame is not None:

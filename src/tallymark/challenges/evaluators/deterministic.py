@@ -122,7 +122,7 @@ def compare(spec: Mapping[str, Any], answer: object, truth: object) -> float:
 
 
 def read_path(value: object, path: str) -> Any:
-    """What lies at `a.b.0`; `.` is the value itself."""
+    """The value at a path such as `a.b.0`; `.` is the whole value."""
     for part in [] if path == "." else path.split("."):
         if isinstance(value, dict) and part in value:
             value = value[part]

@@ -1,4 +1,4 @@
-"""What an evaluator is, gets and may be told, and how it begins an `Evaluation`."""
+"""The interface of evaluators: inputs, environment, and the start of an `Evaluation`."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ MEASURED_DIMENSIONS = frozenset({"speed", "token_efficiency", "call_efficiency"}
 """Dimensions that scoring adds from times and counts; no evaluator gives them."""
 
 EVALUATION_FAILED = "the evaluation failed; the organiser can see why"
-"""All that a competitor is told: the rest may quote the truth."""
+"""Reason for a competitor; details may quote the truth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """What an evaluator gets of an attempt."""
+    """Input of an evaluator."""
 
     answer: Any
     """A JSON value, a text, texts by file name, or a model's name: see `Submission.format`."""
@@ -45,23 +45,23 @@ class Submitted:
     cost: float | None = None
     calls: int | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What the competitor claims."""
+    """The competitor's claims."""
     trusted: bool = False
     """True when a trusted system reports it; only then are metrics taken from the answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationSetting:
-    """Where an attempt is evaluated."""
+    """Environment of an evaluation."""
 
     challenge: Challenge
     folder: Path
     policy: Policy | None = None
-    """Of the sandbox; None asks the machine what it offers."""
+    """Backend of the sandbox; None probes the machine."""
     judge_model: str | None = None
     """A model that judges in place of the challenge's own."""
     answers: OpenAnswers | None = None
-    """Opens what keeps the verdicts of models; None asks them every time."""
+    """Opens the cache of model verdicts; None calls models every time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +79,12 @@ class ProbedCopy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxProbe:
-    """How the program is submitted to one type of evaluator, and what it found."""
+    """A submitted program for one type of evaluator, and its findings."""
 
     options: dict[str, Any]
     """The evaluator's, in the copy."""
     files: dict[str, str]
-    """What is submitted."""
+    """The submission."""
     read_clean: Callable[[Evaluation], set[str] | None]
     """The places where it found nothing; None when it did not run."""
 
@@ -102,19 +102,19 @@ class EvaluatorKind:
     evaluate: Callable[[Submitted, EvaluationSetting], Evaluation]
     """Judges one submission; the same one with the same seed is judged alike."""
     refuse: Callable[[Any, Challenge, Path], None] = lambda *_: None
-    """InvalidInput for an answer that it could never judge; asked before the answer is stored."""
+    """Refuse an answer that it can never judge, before the answer is stored."""
     check: Callable[[Challenge, Path], list[Problem]] = lambda *_: []
-    """What is wrong with the options and the files that they name."""
+    """Problems of the options and of the files they name."""
     reported: bool = False
     """A trusted system gives the metrics: nothing is entered, timed or judged here."""
     runs_code: bool = False
     """Code runs in the sandbox, the organiser's or what was submitted."""
     probe: Probe = lambda *_: None
-    """For those that run what was submitted; None where the options ask for no such thing."""
+    """Builds the program, for evaluators that run submissions; None for other options."""
     varies: bool = False
     """A model answers, so the same submission may be rated differently, and each one costs."""
     needs_judge: bool = False
-    """A model of the organiser's rates, and is asked only when somebody names it."""
+    """True if a model of the organiser judges; it is called only when named."""
 
     def fill(self, challenge: Challenge) -> dict[str, Any]:
         """The options of a challenge, with the defaults of those that it leaves out."""
@@ -131,7 +131,7 @@ class EvaluatorKind:
 
 
 def fill_options(options: Mapping[str, Key], given: Mapping[str, Any]) -> dict[str, Any]:
-    """What is given, and the defaults of what is not."""
+    """Given options and defaults."""
     defaults = {name: each.default for name, each in options.items() if each.default is not None}
     return defaults | dict(given)
 
@@ -156,7 +156,7 @@ def metrics_of(submitted: Submitted, **found: Any) -> Metrics:
 
 
 def read_metric(name: str, value: object, problems: list[Problem]) -> float | None:
-    """A number that somebody measured; one that it cannot be is noted among the problems."""
+    """A measured number; an impossible one is noted among the problems."""
     if value is None:
         return None
     whole, bounded = name in COUNTS, name in NEVER_BELOW_ZERO

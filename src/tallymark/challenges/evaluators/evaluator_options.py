@@ -1,4 +1,4 @@
-"""What an evaluator's options are made of, and the options that several of them share."""
+"""Shapes of evaluator options, and options that several evaluators share."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def dimension(default: str) -> Key:
 
 
 def limits(*, time_s: float, memory_mb: int) -> dict[str, Key]:
-    """The options of whatever runs code in the sandbox."""
+    """Options of evaluators that run code in the sandbox."""
     memory = NumberShape(low=16, high=64_000, whole=True)
     return {
         "time": Key(DurationShape(), "How long one run may take.", default=time_s),

@@ -1,6 +1,6 @@
-"""The table of evaluators, and `evaluate`, the one way in.
+"""The table of evaluators, and `evaluate`.
 
-Whatever a competitor sent, `evaluate` gives an `Evaluation`.
+For any submission, `evaluate` returns an `Evaluation`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FEW, _FEW_BYTES, _LARGE = 10, 1000, 1e15
 
 def find_evaluator(name: str) -> EvaluatorKind:
     """The type of that name; a stored challenge may have one that is gone."""
-    if name in _LOADED:  # asked for every attempt
+    if name in _LOADED:  # called for every attempt
         return _LOADED[name]
     if name not in EVALUATORS:
         hint = f"the evaluators are {', '.join(EVALUATORS)}"
@@ -98,7 +98,7 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
 
 
 def _receive(submitted: Submitted, challenge: Challenge) -> ReceivedSubmission:
-    """What was sent, looked at; of a few plain numbers from who is trusted, nothing need be."""
+    """The checked submission; plain numbers from a trusted reporter need no check."""
     answer, submission = submitted.answer, challenge.submission
     plain = (
         submitted.trusted
@@ -120,7 +120,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _tell_sandbox(kind: EvaluatorKind, setting: EvaluationSetting) -> dict[str, Any]:
-    """Where code ran for an evaluation, the organiser's or what was submitted."""
+    """Backends that ran code for an evaluation."""
     challenge = setting.challenge
     if not kind.runs_code and challenge.generate is None:
         return {}

@@ -1,9 +1,9 @@
-"""Calling submitted functions inside a sandbox; only arguments go in, and only values come out.
+"""Calls submitted functions inside a sandbox; only arguments go in, and only values come out.
 
-The host asks one case after the other and keeps the time of each. An answer begins with a word that
-was drawn for its case and sent with it, so none can be given before it is asked, or for another;
-what is printed cannot be taken for one. A submission that finds the word can send wrong values,
-and those do no more than wrong answers would.
+The host sends one case after the other and measures the time of each. An answer begins with a
+random token of its case, so none can be given early or for another case, and printed text cannot
+be mistaken for one. A submission that finds the token can send wrong values, which do no more than
+wrong answers.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from tallymark.sandbox.programs.launcher_process import Dialogue
 
 TOTAL_S = 120.0
-"""For all cases together, unless a challenge says otherwise: so long may one hold a worker."""
+"""Default time limit in seconds for all cases together."""
 STARTING_S = 2.0
-"""What starting Python and importing the submission may take."""
+"""Time allowed for starting Python and importing the submission."""
 _PASSING_S = 0.1
-"""What an answer may take on its way, on a machine under load."""
+"""Extra time for an answer to arrive on a busy machine."""
 _NOTHING_MORE = DialogueTurn(b"", 0.0)
 
 # Runs inside the sandbox, before and around the submitted code. The pipes are moved away from 0 and
@@ -74,7 +74,7 @@ os._exit(0)
 
 @dataclass(slots=True)
 class TimeLeft:
-    """What is left of the time that a submission has for all cases together."""
+    """Remaining time of the submission for all cases."""
 
     seconds: float = TOTAL_S
 
@@ -140,7 +140,7 @@ def call_functions(program: SubmittedProgram, cases: Mapping[int, ProgramCase]) 
         program.run(["python", "-P", "-c", _RUNNER], talk.opening, limits, talk)
         if not talk.is_loaded:
             called.not_loaded = talk.not_loaded
-        # The case that was asked last, and had no answer, is not asked again.
+        # The last case, which got no answer, is not sent again.
         left = left[talk.answered + 1 :]
     return called
 
@@ -171,7 +171,7 @@ class _CaseTalk:
             del self._heard[: end + 1]
             begin = 0
             if line.startswith(self._word.encode()):
-                # What follows it in the same breath was said before the next case was asked.
+                # Output that follows at once was sent before the next case.
                 self._heard.clear()
                 return self._take_answer(line[len(self._word) :])
         return None
@@ -200,7 +200,7 @@ def _draw_word() -> str:
 
 
 def _read_values(line: bytes) -> list[Any]:
-    """The value that was told, in a list; an empty one for what is none."""
+    """The received value in a list; empty if it is invalid."""
     try:
         told = read_bounded_json(line)
     except ValueError:

@@ -1,6 +1,6 @@
-"""`judge`: a model rates the submission from 0 to 10 against a rubric of the challenge.
+"""`judge`: a model rates the submission from 0 to 10 by a rubric of the challenge.
 
-What the judge spends is told in `details["judge"]`, and is never counted as the competitor's.
+The judge's spending is in `details["judge"]` and never counts as the competitor's.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ _TRIES = 5
 
 
 class JudgeRating(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a judge must answer, and nothing else."""
+    """The schema of a judge's answer."""
 
     reason: str
     rating: float
 
 
 def check(challenge: Challenge, folder: Path) -> list[Problem]:
-    """What is wrong with the options, the rubric, and the dimensions."""
+    """Problems of the options, the rubric, and the dimensions."""
     options = EVALUATOR.fill(challenge)
     problems: list[Problem] = []
     for look in (
@@ -101,9 +101,9 @@ def _find_passing(options: Mapping[str, Any]) -> float:
 
 
 def try_judge(model: str | None, folder: Path) -> None:
-    """Refuse a model that nobody could ask, before an attempt waits for it.
+    """Refuse an unusable model before an attempt waits for it.
 
-    A `python/` one is left alone: opening it runs the challenge's code, and not in the sandbox.
+    A `python/` model is not opened: that would run the challenge's code outside the sandbox.
     """
     if model is not None and ModelReference.parse(model).kind != "python":
         with suppress(ModelError):  # its key may be there where attempts are judged
@@ -179,7 +179,7 @@ def render_submission(answer: Any, most: int) -> tuple[str, str | None]:
 def make_rating_task(
     goal: str, rubric: str, submission: str, most: float
 ) -> JudgeTask[JudgeRating]:
-    """What the judge is told: the same submission always in the same words."""
+    """The prompt of the judge: always the same for the same submission."""
     return JudgeTask(
         load_words(_WORDS),
         {"goal": goal.strip(), "rubric": rubric.strip(), "most": f"{most:g}"},
@@ -206,7 +206,7 @@ def open_judging(
     options: Mapping[str, Any],
     answers: OpenAnswers | None,
 ) -> Callable[[JudgeTask[T]], Coroutine[Any, Any, JudgeFinding[T]]]:
-    """What asks a challenge's model, each question once; some models take no temperature."""
+    """Calls a challenge's model, each question once; some models take no temperature."""
     temperature = options["temperature"]
     settings = {} if temperature is None else {"temperature": temperature}
     judge = open_judge(model, folder=folder, at_once=_AT_ONCE)
@@ -217,13 +217,13 @@ def open_judging(
 
 
 def hash_rubric(words: Path, goal: str, rubric: str) -> str:
-    """Twelve hex digits that change with any word that the judge is told."""
+    """Twelve hex digits that change with any word of the judge's prompt."""
     told = "\0".join((*load_words(words).values(), goal, rubric))
     return hashlib.sha256(told.encode()).hexdigest()[:12]
 
 
 def read_rubric(folder: Path, name: str, where: str = "evaluator, rubric") -> str:
-    """The text of a challenge's rubric; InvalidInput says why it cannot be one."""
+    """The text of a challenge's rubric; InvalidInput for an unusable one."""
     path = find_inner_file(folder, name, where)
     try:
         text = path.read_text(encoding="utf-8")

@@ -84,11 +84,11 @@ class ProgramCase:
 
     @property
     def inputs(self) -> list[Any]:
-        """What a call needs to know."""
+        """Parameters of a call."""
         return [self.call, self.args, self.kwargs]
 
     def accepts(self, value: object) -> bool:
-        """Whether a function gave what it ought to."""
+        """True if a function returned the expected value."""
         if self.value is None:
             return value is None
         spec: dict[str, Any] = {"primitive": self.primitive}
@@ -99,7 +99,7 @@ class ProgramCase:
         )
 
     def prints(self, printed: str) -> bool:
-        """Whether a program printed what it ought to, spaces at the ends of lines aside."""
+        """True if a program printed the expected text, ignoring spaces at line ends."""
         return self.stdout is None or _tidy(printed) == _tidy(self.stdout)
 
 

@@ -63,7 +63,7 @@ def check(challenge: Challenge, folder: Path) -> list[Problem]:  # noqa: ARG001 
 
 
 def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
-    """What the script finds; what it does wrong is the organiser's to mend."""
+    """Run the script; its mistakes are the organiser's to fix."""
     challenge = setting.challenge
     options = EVALUATOR.fill(challenge)
     data = load_challenge_data(challenge, setting.folder, submitted.seed, setting.policy)
@@ -87,7 +87,7 @@ def evaluate(submitted: Submitted, setting: EvaluationSetting) -> Evaluation:
 def _run_submitted(
     given: Mapping[str, Any], files: dict[str, str], setting: EvaluationSetting
 ) -> dict[str, Any]:
-    """How the submitted program ended, and what it printed."""
+    """Exit and output of the submitted program."""
     options = fill_options(_RUN_LIMITS, given)
     outcome = run_limited(
         options["command"],
@@ -107,9 +107,9 @@ def _run_submitted(
 
 
 def _read_evaluation(found: Any, where: str, submitted: Submitted) -> Evaluation:
-    """A script's answer; null stands for what it does not tell."""
+    """A script's answer; null for missing parts."""
     details = found.get("details") if isinstance(found, dict) else None
-    if isinstance(details, dict):  # whatever is in them, and it may be much
+    if isinstance(details, dict):  # of any content and size
         found = {**found, "details": {}}
     if isinstance(found, dict):
         found = {key: value for key, value in found.items() if value is not None}
@@ -159,7 +159,7 @@ _ANSWER = RecordShape(
 
 
 def _probe(options: Mapping[str, Any], copy: ProbedCopy) -> SandboxProbe | None:
-    """A script of ours hands on what the submitted program printed."""
+    """The built-in script, which passes on the output of the submitted program."""
     if "run" not in options:
         return None
     script = (

@@ -1,4 +1,4 @@
-"""What is looked at before any evaluator: format, size and schema of a submission."""
+"""Checks before any evaluator: format, size and schema of a submission."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 MAX_LEVELS = 64
 MAX_FILES = 200
 MAX_METADATA = 100_000
-"""Bytes of what a competitor says of its attempt."""
+"""Maximum size of a competitor's metadata in bytes."""
 STILL_OPEN = "nothing was stored; send another before the time is up"
 MAX_FINDINGS = 100
-"""Of a schema, that are listed for who asks before submitting."""
+"""Maximum number of schema mistakes that a check before submission lists."""
 MAX_AGENT = 500
 """Characters of a model's name."""
 _LARGEST = 1024
@@ -48,7 +48,7 @@ class _SubmissionRefused(Exception):
 
 
 def refuse_unusable(sent: Payload, submission: Submission) -> None:
-    """InvalidInput for what can never be judged: said before it is stored, it costs no attempt."""
+    """Refuse a submission that can never be judged, before it is stored; this costs no attempt."""
     try:
         _copy_answer(_JsonCopy(submission.max_bytes), sent.submission, submission)
         _JsonCopy(MAX_METADATA, "the metadata").value(sent.metadata, 0)
@@ -83,7 +83,7 @@ def receive_submission(answer: object, submission: Submission) -> ReceivedSubmis
 
 
 def _is_plain(answer: object, submission: Submission) -> bool:
-    """Whether it is a few numbers by short names, as reports are: there is nothing to look at."""
+    """True for a few numbers with short names, as in reports, which need no check."""
     return (
         type(answer) is dict
         and len(answer) <= _FEW
@@ -106,7 +106,7 @@ def _copy_answer(taken: _JsonCopy, answer: object, submission: Submission) -> An
 
 
 _FEW, _SHORT, _MODEST = 20, 100, 1e15
-"""Of `_is_plain`: how many, bytes of each at most, and how large."""
+"""Limits of `_is_plain`: number of values, bytes of each, magnitude."""
 
 
 class _JsonCopy:

@@ -1,7 +1,7 @@
-"""`suite`: a suite of ours is run against the agent that was submitted by its address.
+"""`suite`: runs a suite against the agent at the submitted address.
 
-A case that the agent does not answer is a case that failed. What an address says of its own tokens
-and cost is not believed: tokens are counted here, and the cost follows from the suite's pricing.
+A case without an answer from the agent failed. Tokens and cost reported by the address are not
+trusted: tokens are counted here, and the cost follows from the suite's pricing.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SHOWN_CASES = 200
 
 
 def check(challenge: Challenge, folder: Path) -> list[Problem]:
-    """What is wrong with the options, the suite, and what agents may be."""
+    """Problems of the options, the suite, and the allowed agents."""
     options = EVALUATOR.fill(challenge)
     problems = list(_find_wrong_values(options))
     if challenge.submission.format != "agent":
@@ -113,7 +113,7 @@ def _resolve_suite(
     judge: str | None,
     remember: Callable[[str], JudgeMemory | None] = lambda _: None,
 ) -> FilledSuite:
-    # Suites are heavy, and whoever only enters such a challenge runs none.
+    # Suites are heavy to import, and entering a challenge runs none.
     from tallymark.suites.resolved_suite import resolve  # noqa: PLC0415
     from tallymark.suites.suite_file import load_suite  # noqa: PLC0415
 
@@ -187,7 +187,7 @@ def _make_evaluation(
     broken = next((each for each in results if each.status == "error" and each.checks), None)
     if broken is not None:
         reason = f"the case {broken.case} could not be checked: {broken.error}"
-        # Before its own words: what an agent makes a judge say is not why it did not answer.
+        # Before judges' texts, which an agent can influence.
         if NOT_ANSWERED in str(broken.error).partition(IT_SAID)[0]:
             raise OrganiserFault("the judge of a case did not answer", reason)
         return Evaluation(metrics=metrics_of(submitted), error=EVALUATION_FAILED, reason=reason)
@@ -219,7 +219,7 @@ def _make_evaluation(
 def _gather_metrics(
     suite: FilledSuite, results: list[CaseResult], total: int, success: float
 ) -> dict[str, float | None]:
-    """What formulas may use: the suite's own score counts only when every case ran."""
+    """Values for formulas: the suite's score counts only if every case ran."""
     latency = _sum_known(results, total, "latency")
     complete = len(results) == total and not any(each.status == "error" for each in results)
     scored = Tally(results).score(suite.formula).score if complete else None
@@ -231,7 +231,7 @@ def _gather_metrics(
 
 
 def _sum_known(results: list[CaseResult], total: int, *names: str) -> Any:
-    """The sum over all cases; None when one of them is missing or does not tell."""
+    """The sum over all cases; None if one is missing or unknown."""
     values = [getattr(each, name) for each in results for name in names]
     known = total > 0 and len(results) == total and None not in values
     return sum(values) if known else None

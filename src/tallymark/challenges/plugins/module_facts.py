@@ -1,7 +1,7 @@
-"""What a Python file imports and defines, told as plain data; nothing of it is run.
+"""Imports and definitions of a Python file as plain data, without running it.
 
 Small files are read by the host. Larger ones are read by this very file in the sandbox, as a
-program: parsing takes hundreds of times their size. Hence only the standard library.
+program: parsing takes hundreds of times their size. So it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _find_bound(body: list[ast.stmt]) -> Iterator[tuple[str, str]]:
 
 
 def _name_kind(node: ast.stmt) -> str:
-    """A name that is imported or assigned may be a class: only running it would tell."""
+    """A name that is imported or assigned may be a class: only running the file would show."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return "function"
     if not isinstance(node, ast.ClassDef):

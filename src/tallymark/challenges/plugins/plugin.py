@@ -1,4 +1,4 @@
-"""`Plugin`: a scorer plugin as the host sees it; one of ours, or code in the sandbox."""
+"""`Plugin`: a scorer plugin as the host sees it; built in, or code in the sandbox."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ PluginKind: TypeAlias = Literal["sandboxed", "formula", "built-in"]
 
 
 class Plugin(Protocol):
-    """Scores attempts. Whatever goes wrong is a failed `Score`; every Score has its origin."""
+    """Scores attempts. Any failure is a failed `Score`; every Score has its origin."""
 
     @property
     def kind(self) -> PluginKind:
-        """Where it runs: in the sandbox, as a formula, or as our own code in this process."""
+        """Backend: the sandbox, a formula, or our own code in this process."""
         ...
 
     @property
     def name(self) -> str:
-        """As it was referred to."""
+        """The reference it was found by."""
         ...
 
     @property
     def code_hash(self) -> str:
-        """The same wherever the same code is."""
+        """Equal for equal code."""
         ...
 
     def score(
@@ -63,9 +63,9 @@ class Plugin(Protocol):
         timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S,
         users: Sequence[str | None] | None = None,
     ) -> list[Score]:
-        """The scores of many attempts, each as `score` would give it.
+        """Score many attempts, each as `score` would.
 
-        `users` says for each whose it is, in place of `ctx["end_user_id"]`.
+        `users` names the user of each, in place of `ctx["end_user_id"]`.
         """
         ...
 
@@ -87,13 +87,13 @@ BUILTINS: Mapping[str, type[ScorerProtocol]] = {
     "builtin.weighted_scorer": WeightedScorer,
     "services.scorers.weighted:WeightedScorer": WeightedScorer,
 }
-"""What a reference may call them."""
+"""Names of the built-in plugins."""
 
 
 class BuiltinPlugin(_ScoresMany):
-    """A class of ours behind the `Plugin` protocol; it runs in this process, without a timeout.
+    """A built-in class behind the `Plugin` protocol; it runs in this process, without a timeout.
 
-    A leaderboard with it has to work on a machine without a sandbox, too.
+    A leaderboard with it must work on a machine without a sandbox.
     """
 
     kind: Literal["built-in"] = "built-in"
@@ -128,7 +128,7 @@ class BuiltinPlugin(_ScoresMany):
 
 
 class SandboxedPlugin(_ScoresMany):
-    """Somebody's Python code behind the `Plugin` protocol: every call goes to the sandbox."""
+    """Untrusted Python code behind the `Plugin` protocol: every call runs in the sandbox."""
 
     kind: Literal["sandboxed"] = "sandboxed"
 
@@ -138,10 +138,10 @@ class SandboxedPlugin(_ScoresMany):
         self.name = code.name
         self.code_hash = code.code_hash
         self.deaths: dict[str, tuple[int, str]] = {}
-        """How often each agent's attempts ended the process: who did so too often is not run."""
+        """Number of process crashes by agent; agents with too many are not run."""
 
     def copy(self, deaths: Mapping[str, tuple[int, str]]) -> SandboxedPlugin:
-        """The same code for another caller, who knows this of agents."""
+        """The plugin for another caller, with its crash counts."""
         other = SandboxedPlugin(self.code, self._sandbox)
         other.deaths = dict(deaths)
         return other

@@ -26,7 +26,7 @@ ORDINARY: dict[str, Any] = {
 }
 _NUMBERS = tuple(name for name in ORDINARY if name != "succeeded")
 _LARGEST = 2**63 - 1
-"""What a database can hold."""
+"""Range of a database's integers."""
 
 
 def _make_succeeded() -> dict[str, dict[str, Any]]:
@@ -64,15 +64,15 @@ CHECK_CONTEXT = {
     "end_user_id": None,
 }
 _MOST_TIMEOUTS = 3
-"""So many end the check: the rest would only take long."""
+"""Number of timeouts after which the check ends, because it would only take long."""
 
 
 def check_plugin(
     plugin: Plugin, config: Mapping[str, Any], *, timeout_s: float = DEFAULT_PLUGIN_TIMEOUT_S
 ) -> PluginReport:
-    """Try a plugin on every sample; the report says what is wrong with it, if anything.
+    """Try a plugin on every sample; the report lists what is wrong with it.
 
-    Each is scored twice, and must have the same score again.
+    Each sample is scored twice and must have the same score both times.
     """
     # Once ahead: the time that a guest takes to start is not the plugin's.
     plugin.score(ORDINARY, config, CHECK_CONTEXT, timeout_s)
@@ -91,7 +91,7 @@ def check_plugin(
 def _try_samples(
     plugin: Plugin, config: Mapping[str, Any], timeout_s: float
 ) -> Iterator[PluginTrial]:
-    """Every sample, twice; it ends early when the plugin keeps running out of time."""
+    """Score every sample twice; end early if the plugin keeps timing out."""
     timeouts = 0
     for name, metrics in SAMPLES.items():
         start = time.perf_counter()
@@ -120,7 +120,7 @@ def find_problems(trials: Sequence[PluginTrial], kind: PluginKind) -> Iterator[s
 def find_warnings(
     trials: Sequence[PluginTrial], kind: PluginKind, timeout_s: float
 ) -> Iterator[str]:
-    """What its author may want to know."""
+    """Notes for the plugin's author."""
     yield from _report_unscored(trial for trial in trials if _is_excused(trial, kind))
     low = {t.name: t.score.metadata["clamped_from"] for t in trials if t.clamped}
     if low:
@@ -143,7 +143,7 @@ def _is_excused(trial: PluginTrial, kind: PluginKind) -> bool:
 
 
 def _is_negative(trial: PluginTrial) -> bool:
-    """Whether a metric is below what a formula takes it to be (`METRICS`)."""
+    """True if a metric is below the range that formulas assume (`METRICS`)."""
     return any((trial.metrics.get(name) or 0) < 0 for name in _NUMBERS)
 
 
@@ -180,7 +180,7 @@ def _quote_first(found: list[str]) -> Iterator[str]:
 
 
 def _take_essence(score: Score) -> tuple[Any, ...]:
-    """What must not change from call to call."""
+    """The part of a score that must be the same in every call."""
     metadata = score.metadata
     return (score.value, *(metadata.get(key) for key in ("details", "clamped_from", "stopped")))
 

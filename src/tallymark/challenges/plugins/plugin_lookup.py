@@ -1,4 +1,4 @@
-"""What a reference to a plugin means: one of ours, a formula, or files that hold its class."""
+"""Resolves references to plugins: built in, a formula, or files with its class."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 FoundPlugin: TypeAlias = BuiltinPlugin | AttemptFormula | PluginCode
 """A plugin that can be used as it is, or code that needs a sandbox."""
 ENTRY_POINT_GROUP = "tallymark.scorers"
-"""What packages name their plugins in. They are found by metadata and files, never imported."""
+"""Entry point group of plugins in packages. They are found by metadata, never imported."""
 OWN_PACKAGE = "tallymark"
 _HOW = "write file.py:Class, module:Class, builtin.weighted_scorer or formula: ..."
 
 
 def load_plugin(reference: str, *, folder: Path, sandbox: Callable[[], Sandbox] | None) -> Plugin:
-    """The plugin that a reference names, its code looked for in the organiser's folder.
+    """The plugin of a reference, its code searched in the organiser's folder.
 
-    `sandbox` opens one; it is called only for somebody's code.
+    `sandbox` opens a sandbox; it is called only for untrusted code.
     """
     found = find_plugin(reference, folder=folder)
     if not isinstance(found, PluginCode):
@@ -52,14 +52,14 @@ def load_plugin(reference: str, *, folder: Path, sandbox: Callable[[], Sandbox] 
 
 
 def find_plugin(reference: str, *, folder: Path) -> FoundPlugin:
-    """What a reference names; a ScorerError says why it names nothing.
+    """Resolve a reference; a ScorerError gives the reason if it names nothing.
 
-        builtin.weighted_scorer             ours
+        builtin.weighted_scorer             built in
         formula: rating * 10 - elapsed_s    a formula over the metrics
         module:Class, path/file.py:Class    from the organiser's folder
         name, module:Class                  of a package's `tallymark.scorers` entry point
 
-    Nothing else can be named, and nothing is imported to find out.
+    Nothing else can be named, and nothing is imported to find it.
     """
     reference = reference.strip()
     if reference.startswith(PLUGIN_PREFIX):
@@ -71,7 +71,7 @@ def find_plugin(reference: str, *, folder: Path) -> FoundPlugin:
         raise ScorerError(f"{reference!r} does not name a plugin", hint=_HOW)
     if "/" in home or home.endswith(".py"):
         return _make_code(reference, name, _read_file(home, folder))
-    # A file of the organiser's that is called like one of ours comes before it.
+    # A file of the organiser with the name of a built-in plugin wins.
     sources = _read_module(home, folder)
     if sources is None and reference in BUILTINS:
         return BuiltinPlugin(reference)
@@ -170,7 +170,7 @@ def _read_entry_sources(point: EntryPoint) -> PluginSources:
 
 
 def _list_entry_points() -> Iterator[EntryPoint]:
-    """Of other packages: our own are scorers of traces."""
+    """Entry points of other packages; our own are scorers of traces."""
     for point in find_entry_points(ENTRY_POINT_GROUP):
         if point.module.partition(".")[0] != OWN_PACKAGE:
             yield point

@@ -13,7 +13,7 @@ from tallymark.text import StyledLine, Table, format_digits, format_number, form
 
 
 def twin_name(name: str) -> str:
-    """What the same attempt is called when it failed."""
+    """Suffix of a failed sample."""
     return f"{name}, failed"
 
 
@@ -70,12 +70,12 @@ class PluginReport:
 
     @property
     def median_ms(self) -> float:
-        """What a call takes, the sandbox included."""
+        """Seconds of a typical call, including the sandbox."""
         return statistics.median(trial.seconds for trial in self.trials) * 1000
 
     @property
     def worst_ms(self) -> float:
-        """What the slowest call took."""
+        """Seconds of the slowest call."""
         return max(trial.seconds for trial in self.trials) * 1000
 
     def to_dict(self) -> dict[str, Any]:
@@ -127,5 +127,5 @@ def _format_trial(trial: PluginTrial | None) -> str:
 
 
 def format_score(value: float | None) -> str:
-    """A score for a table: six digits tell enough."""
+    """A score for a table, with six digits."""
     return "no score" if value is None else format_digits(value)

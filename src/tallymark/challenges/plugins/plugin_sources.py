@@ -24,12 +24,12 @@ from tallymark.sandbox.limits import Limits
 MOST_FILES = 500
 MOST_BYTES = 4_000_000
 TAKEN_MODULES = sys.stdlib_module_names | {"tallymark", "msgspec"}
-"""Modules that are always Python's or ours, whatever a plugin's folder has.
+"""Modules that are always Python's or ours, whatever a plugin's folder contains.
 
-What `import json` means must not depend on which modules a guest has loaded already.
+The meaning of `import json` must not depend on the modules that a guest has already loaded.
 """
 _PARSED_HERE = 64 * 1024
-"""Of all files together, in bytes: a quarter of a second at most. The sandbox parses the rest."""
+"""Maximum bytes that the host parses, a quarter of a second; the sandbox parses the rest."""
 _LIMITS = Limits(wall_s=20.0, memory_mb=512, output_mb=8.0)
 _LIMIT = f"{MOST_FILES} files or {MOST_BYTES // 1_000_000} MB"
 
@@ -45,7 +45,7 @@ class PluginSources:
 
     module: str
     bound: dict[str, str]
-    """What each name of the module is: see `module_facts`."""
+    """Facts on each name of the module: see `module_facts`."""
     files: dict[str, bytes]
 
     @cached_property
@@ -131,7 +131,7 @@ def is_file(path: Path) -> bool:
 
 
 def _read_facts(content: bytes, name: str, *, here: bool) -> dict[str, Any]:
-    """What a Python file imports and defines, or where it cannot be read."""
+    """Imports and definitions of a Python file, or the place where it cannot be parsed."""
     facts = parse_alone(lambda: read_facts(content)) if here else _read_in_sandbox(content, name)
     if "error" in facts:
         said, line, column = facts["error"]
@@ -159,7 +159,7 @@ def _read_in_sandbox(content: bytes, name: str) -> dict[str, Any]:
 
 
 def _find_imports(imports: list[list[Any]], package: str) -> Iterator[str]:
-    """The modules that a module of a package may import, as far as its text says."""
+    """Modules that a module of a package may import, by its text."""
     for level, module, names in imports:
         if level is None:
             yield from names
@@ -171,7 +171,7 @@ def _find_imports(imports: list[list[Any]], package: str) -> Iterator[str]:
 
 @cache
 def _copy_files(files: tuple[tuple[str, bytes], ...]) -> Path:
-    """Kept until this process ends: a warm guest reads its plugin from here at every call."""
+    """Exists until this process ends: a warm guest reads its plugin from here at every call."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="tally-plugin-"))
         atexit.register(_remove, folder, os.getpid())

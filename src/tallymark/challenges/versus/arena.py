@@ -1,8 +1,8 @@
-"""`Arena`: the flow of a versus challenge, from a submission to verdicts and standings.
+"""`Arena`: a versus challenge from submission to verdicts and standings.
 
-The store keeps the rules that must hold when submissions race: each pairing is made once, with the
-submission that completes it, and each verdict is given once. Judging happens between transactions:
-a process that is killed there leaves verdicts pending, and `settle` judges them.
+The store enforces the rules when submissions race: each pairing is made once, with the submission
+that completes it, and each verdict is given once. Judging happens between transactions: a process
+that is killed there leaves verdicts pending, and `settle` judges them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,15 @@ from tallymark.challenges.versus.standings import VersusStanding, VersusTally, v
 from tallymark.errors import InvalidInput
 
 AT_ONCE = 200
-"""Verdicts that are judged before any of them is stored: what a crash can cost at most."""
+"""Pending verdicts, with the failed ones if requested, oldest first.
+
+        All, or those of one submission; none with a disqualified player, or between two agents of
+        one owner.
+        """
 
 
 class VersusStore(Protocol):
-    """What an arena needs to be kept; `store.versus` is one."""
+    """Storage of an arena; `store.versus` implements it."""
 
     def submit(
         self, challenge: str, player: str, side: Side, content: Any, *, at: float
@@ -42,7 +46,7 @@ class VersusStore(Protocol):
         ...
 
     def content(self, submission: int) -> Any:
-        """What was submitted."""
+        """The submission."""
         ...
 
     def verdicts(self, challenge: str, *, submission: int | None = None) -> list[BreachVerdict]:
@@ -113,11 +117,11 @@ class Arena:
         return self._store.submit(name, player, side, received.answer, at=self._clock())
 
     def settle(self, *, again: bool = False) -> int:
-        """Judges what was left pending, and with `again` what failed; says how many were judged."""
+        """Judge pending verdicts, and failed ones with `again`; return the number judged."""
         judged = 0
         tried: set[tuple[int, int, str]] = set()
         while True:
-            # What fails again is still unjudged, so those tried are asked for on top, and the
+            # Those that fail again are still unjudged, so those tried are asked for on top, and the
             # loop ends when nothing else comes.
             found = self._store.unjudged(
                 self.challenge.name, failed=again, limit=AT_ONCE + len(tried)
@@ -141,9 +145,9 @@ class Arena:
         return versus_standings(self._store.tallies(self.challenge.name, before=before), side)
 
     def _settle(self, verdicts: Sequence[BreachVerdict]) -> int:
-        """Judges those of submissions with a clean record first, and apart from the others.
+        """Judge submissions with a clean record first, and separately from the others.
 
-        So what ends the judge time and again keeps nobody else from a verdict.
+        So one that keeps crashing the judge delays no other verdict.
         """
         suspects = self._store.suspects(self.challenge.name) if verdicts else set()
         clean = [each for each in verdicts if suspects.isdisjoint((each.red, each.blue))]

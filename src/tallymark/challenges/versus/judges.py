@@ -1,7 +1,7 @@
-"""Judges: who says, per category, whether a defence was breached. The same inputs, the same answer.
+"""Judges of a versus challenge: was a defence breached, per category? Deterministic by input.
 
 `type: script` calls `judge(attack, defence, category)` of the organiser's file in the sandbox,
-`type: judge` asks a model, and `type: scorer` a built-in or installed scorer.
+`type: judge` calls a model, and `type: scorer` a built-in or installed scorer.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Judge(Protocol):
 
     @property
     def name(self) -> str:
-        """Which judge, in which version: kept with every verdict."""
+        """Judge and version, stored with every verdict."""
         ...
 
     def rule(self, meetings: Sequence[Meeting]) -> list[Ruling]:
@@ -46,7 +46,7 @@ def judge_of(
     judge_model: str | None = None,
     answers: OpenAnswers | None = None,
 ) -> Judge:
-    """The judge that a challenge names; `folder` has its files, `answers` keeps a model's."""
+    """The judge of a challenge; `folder` has its files, `answers` caches a model's."""
     versus = require_versus(challenge)
     if versus.judge.type == "script":
         return ScriptJudge.of(challenge, folder, policy)
@@ -59,8 +59,8 @@ def judge_of(
 
 
 def check_judge(challenge: Challenge, folder: Path) -> None:
-    """Refuse a judge that could not rule. It is asked nothing: that may cost money."""
-    # Which model judges may be said later, so any will do for the rest.
+    """Refuse an unusable judge without calling it, which may cost money."""
+    # The model may be chosen later, so any will do for the other checks.
     judge_of(challenge, folder, judge_model="echo/any")
     judge = require_versus(challenge).judge
     if judge.type == "judge":
@@ -122,4 +122,4 @@ OPTIONS = {
     ),
     "threshold": Key(NumberShape(low=0, high=1), "The value from which on it is a breach; 0.5."),
 }
-"""Of `type: scorer`."""
+"""The judge of `type: scorer`."""

@@ -1,6 +1,6 @@
-"""A judge that is a model: shown one attack and one defence, fenced off, and asked one question.
+"""A model as judge: shown one attack and one defence, fenced off, with one question.
 
-Its options are those of the evaluator `judge`, as far as they concern the asking.
+Its options are those of the evaluator `judge` that concern the call.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ModelJudge:
         ]
 
     def task(self, meeting: Meeting) -> JudgeTask[Ruling]:
-        """What the judge is told: the same meeting always in the same words."""
+        """The prompt of the judge: always the same for the same pairing."""
         attack, _ = render_submission(meeting.attack, self.options["max_chars"])
         defence, _ = render_submission(meeting.defence, self.options["max_chars"])
         values = {

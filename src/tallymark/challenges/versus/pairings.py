@@ -29,7 +29,7 @@ class SideSubmission(msgspec.Struct, frozen=True, kw_only=True):
     """1 for the agent's first on this side."""
     submitted_at: float
     version: str
-    """Of the challenge, when it was submitted."""
+    """Version of the challenge at submission."""
 
 
 class Pairing(NamedTuple):
@@ -47,10 +47,10 @@ def find_active(submissions: Iterable[SideSubmission], side: Side) -> list[SideS
 
 
 def make_pairings(new: SideSubmission, others: Iterable[SideSubmission]) -> list[Pairing]:
-    """All that a new submission makes, in the order in which its opponents came.
+    """Pairings of a new submission, in the order of its opponents' arrival.
 
-    It meets the newest one of every opponent. Nobody meets themselves: points against one's own
-    other side would be for the taking.
+    It meets the newest one of every opponent. No one meets themselves: points against one's own
+    other side would be free.
     """
     opponents = [
         each for each in find_active(others, OTHER_SIDE[new.side]) if each.agent != new.agent
@@ -61,7 +61,7 @@ def make_pairings(new: SideSubmission, others: Iterable[SideSubmission]) -> list
 
 
 def require_versus(challenge: PublicChallenge) -> Versus:
-    """What a challenge says of red and blue; refuses one of another kind."""
+    """The red and blue settings of a challenge; refuses another kind."""
     if challenge.kind != "versus" or challenge.versus is None:
         raise InvalidInput(
             f"{challenge.name} is not a challenge of red against blue",
@@ -71,7 +71,7 @@ def require_versus(challenge: PublicChallenge) -> Versus:
 
 
 class Meeting(NamedTuple):
-    """What is judged: an attack, a defence, and the category in which they meet."""
+    """A pairing: an attack, a defence, and the category in which they meet."""
 
     attack: Any
     defence: Any
@@ -79,13 +79,13 @@ class Meeting(NamedTuple):
 
 
 class Ruling(msgspec.Struct, frozen=True, kw_only=True):
-    """What a judge answered: breached or not, or None and why it could not tell."""
+    """A judge's answer: breached or not, or None with the reason."""
 
     breached: bool | None
     reason: str = ""
     error: str | None = None
     waiting: bool = False
-    """Neither of the two is the cause: the judge was out of reach, or was not asked."""
+    """The judge was unreachable or not called; neither side is the cause."""
 
     @classmethod
     def failed(cls, error: str, *, waiting: bool = False) -> Ruling:
@@ -108,14 +108,14 @@ class BreachVerdict(msgspec.Struct, frozen=True, kw_only=True):
     breached: bool | None = None
     reason: str = ""
     error: str | None = None
-    """Of the judge's last failure; it stays when a later try succeeds."""
+    """Reason of the judge's last failure; unchanged by a later success."""
     judge: str = ""
     """Which judge, in which version."""
     tries: int = 0
     judged_at: float | None = None
 
     def without_words(self) -> BreachVerdict:
-        """As a player may see it: a judge's words quote the other side, and what is secret."""
+        """The verdict as a player may see it: a judge's text quotes the other side and secrets."""
         error = None if self.error is None else JUDGE_FAILED
         return msgspec.structs.replace(self, error=error, reason="")
 

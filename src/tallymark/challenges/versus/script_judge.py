@@ -1,7 +1,7 @@
-"""A judge that is a script of the challenge, run in the sandbox: many meetings in one run.
+"""A script of the challenge as judge, run in the sandbox: many pairings in one run.
 
-A meeting that ends the run (a loop, a crash) would take the others with it, so what a run does not
-answer is asked again one at a time, and only the meeting that is to blame fails.
+A pairing that ends the run (a loop, a crash) would affect the others, so unanswered ones are tried
+again one at a time, and only the one at fault fails.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _FEWEST_BROKEN = 3
 
 
 class VersusTally(msgspec.Struct, frozen=True, kw_only=True):
-    """How one player's attacks fared against another's defences in one category."""
+    """Results of one player's attacks against another's defences in one category."""
 
     red: str
     blue: str
@@ -45,9 +45,9 @@ class VersusTally(msgspec.Struct, frozen=True, kw_only=True):
     unjudged: int = 0
     """Pending or failed: no point for anyone."""
     broken: int = 0
-    """Of those, where the judge failed: one of the two made it fail."""
+    """Failed verdicts: one of the two made the judge fail."""
     completed_by_red: int = 0
-    """Of the broken, where the attack came after the defence."""
+    """Failed verdicts where the attack came after the defence."""
 
 
 class Points(msgspec.Struct, frozen=True):
@@ -132,7 +132,7 @@ def versus_standings(
 
 
 class _PlayerRecord:
-    """What is counted of a player."""
+    """Counts of a player."""
 
     def __init__(self) -> None:
         self.categories: dict[str, Points] = {}
@@ -166,10 +166,10 @@ def _make_line(
 
 
 def _count_matches(tallies: Sequence[VersusTally]) -> Iterator[Pair]:
-    """Verdicts as matches, the broken ones too: no verdict must not be better than a lost one.
+    """Verdicts as matches, including failed ones: failing the judge must not pay more than losing.
 
-    A broken verdict is lost by the later of the two, who saw the judge fail and can submit again.
-    So nobody can make one lose who stands already, unless that one is clearly the worse of the two.
+    A failed verdict is lost by the later of the two, who saw the judge fail and can submit again.
+    So no one can make an established submission lose, unless that is clearly the worse of the two.
     """
     reds: dict[str, _JudgeRecord] = {}
     blues: dict[str, _JudgeRecord] = {}
@@ -203,12 +203,12 @@ class _JudgeRecord:
             self.judged.add(opponent)
 
     def without(self, opponent: str) -> _JudgeRecord:
-        """What the others say: the verdicts of a pairing are no evidence on themselves."""
+        """Verdicts of others: those of a pairing are no evidence on themselves."""
         return _JudgeRecord(self.broken - {opponent}, self.judged - {opponent})
 
     @property
     def share(self) -> float:
-        """How much of the opponents it broke the judge with; who was never judged, with all."""
+        """Share of opponents against which it broke the judge; 1 if it was never judged."""
         met = self.broken | self.judged
         return len(self.broken) / len(met) if self.judged else 1.0
 
@@ -251,7 +251,7 @@ def _rank_players(
 
 
 def _find_keys(fitted: Fit, side: Side | None) -> dict[str, SortKey]:
-    """What orders the board, by player; over both sides the better of its two."""
+    """Sort key of the board by player; over both sides the better of the two."""
     found: dict[str, SortKey] = {}
     if side != "blue":
         found |= fitted.sort_keys("strengths")
