@@ -37,7 +37,9 @@ test: $(VENV)/.dev
 
 # Libraries that take longer to load than their tests take: loaded once, not in each worker.
 ADAPTERS := tests/scorers/adapters
+# Compiled once, in a fresh clone: each worker would compile all of the package.
 tests: $(VENV)/.dev
+	@$(BIN)/python -m compileall -q src
 	$(BIN)/pytest -n 3 --dist worksteal --ignore=$(ADAPTERS)
 
 # Output is printed at the end, so that it does not mix with that of the tests.

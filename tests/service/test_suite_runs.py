@@ -404,7 +404,7 @@ else:
 """
 
 
-@pytest.mark.parametrize("times", [5, pytest.param(20, marks=pytest.mark.proof)])
+@pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.proof)])
 def test_killed_again_and_again_and_resumed_no_case_is_lost_doubled_or_changed(
     tmp_path: Path, times: int
 ) -> None:

@@ -294,7 +294,7 @@ def test_claims_of_processes_are_apart(store: Store, queue: JobQueue, own_url: s
             stdout=subprocess.PIPE,
             text=True,
         )
-        for _ in range(3)
+        for _ in range(2)
     ]
     for each in workers:
         assert each.stdin is not None
