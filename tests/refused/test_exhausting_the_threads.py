@@ -220,6 +220,28 @@ def test_an_owner_has_fewer_turns_while_others_have_some() -> None:
     asyncio.run(play())
 
 
+def test_who_is_alone_again_has_all_turns() -> None:
+    async def play() -> None:
+        turns, go, done = FairTurns(40, 4), asyncio.Event(), asyncio.Event()
+
+        async def work(owner: str, until: asyncio.Event) -> None:
+            async with turns.take(owner):
+                await until.wait()
+
+        bob = spawn(1, lambda: work("bob", done))
+        await asyncio.sleep(0)
+        asked = spawn(6, lambda: work("alice", go))
+        await asyncio.sleep(0)
+        assert turns.count() == {"running": 3, "waiting": 4}
+        done.set()
+        await asyncio.gather(*bob)
+        assert turns.count() == {"running": 4, "waiting": 2}
+        go.set()
+        await asyncio.gather(*asked)
+
+    asyncio.run(play())
+
+
 def test_who_goes_away_leaves_no_turn_behind() -> None:
     async def play() -> None:
         turns, go = FairTurns(1, 1), asyncio.Event()

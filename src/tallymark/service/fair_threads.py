@@ -107,6 +107,9 @@ class FairTurns:
             self._start_next()
             if not share.running and not share.waiting and not share.is_listed:
                 self._shares.pop(owner, None)
+                if len(self._shares) == 1:  # who is alone now may have more turns
+                    self._list(*next(iter(self._shares.items())))
+                    self._start_next()
 
     async def _wait(self, turn: asyncio.Future[None], seconds: float | None) -> None:
         # Not `wait_for`: a turn that is given while the time runs out must not be lost.
