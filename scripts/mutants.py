@@ -137,7 +137,7 @@ def _run_tests(source: Path, tests: Sequence[str]) -> TestRun:
         return -1, f"no end after {PATIENCE_S} s"
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line]
     told = [line for line in lines if line.startswith(("FAILED ", "ERROR"))]
-    return done.returncode, (told or lines[-1:] or ["it said nothing"])[0]
+    return done.returncode, (told or lines[-1:] or ["it printed nothing"])[0]
 
 
 def main(words: Sequence[str]) -> int:

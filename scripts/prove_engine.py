@@ -154,7 +154,7 @@ class Trial:
         return found
 
     def check(self) -> None:
-        """All is as the log says."""
+        """No differences."""
         words = [_TALLY, "admin", "check", "--db", str(self.db)]
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode:

@@ -240,7 +240,7 @@ class ParquetRows:
             flat = enumerate(found) if kind == "number" else ()
         for nth, value in flat:
             if value is not None and not math.isfinite(value):
-                hint = "null says that nothing was measured"
+                hint = "use null for a value that was not measured"
                 raise self.refuse(done + nth + 1, f"{name!r} is {value}", hint)
         return found
 

@@ -420,7 +420,7 @@ def test_a_verified_trajectory_that_counts_nothing_scores_0_and_says_so(tmp_path
     outcome = outcome_of(challenge, Metrics(), dimensions={"correctness": 1000.0}, trajectory=shown)
     assert outcome.score == 500
     (warning,) = outcome.details["submission_warnings"]
-    assert warning["message"] == "the trajectory does not tell how many tokens were used"
+    assert warning["message"] == "the trajectory does not record how many tokens were used"
 
 
 def test_why_an_attempt_is_not_verified_is_told(tmp_path: Path) -> None:

@@ -244,7 +244,7 @@ REFUSED = {
     ),
     "flat-and-nested": (
         "scoring: {strategy: fastest}\nscoring_config: {a: 1}",
-        "3:1: scoring_config: 'scoring_config' says what 'scoring' says; keep one of them",
+        "3:1: scoring_config: 'scoring_config' repeats what 'scoring' sets; keep one of them",
     ),
     "dimension": (
         "scoring: {dimensions: {correctnes: 0.5, speed: 0.5}}",

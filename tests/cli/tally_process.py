@@ -29,7 +29,7 @@ class Tally:
         call = Call(["tally", *arguments], str(self.folder), env, stdin, now=None)
         done = shared_zygote()(call)
         assert "Traceback" not in done.err, done.err
-        assert "mistake in Tallymark" not in done.err, done.err
+        assert "bug in Tallymark" not in done.err, done.err
         return subprocess.CompletedProcess(call.argv, done.code, done.out, done.err)
 
     def json(self, *arguments: str) -> Any:

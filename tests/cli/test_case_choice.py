@@ -82,7 +82,7 @@ def test_where_nothing_failed_there_is_nothing_to_run(tally: Tally) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--only", "god"), "tally: --only god: no case is called so; did you mean 'good'?\n"),
+        (("--only", "god"), "tally: --only god: no case has this name; did you mean 'good'?\n"),
         (("--tag", "frist"), "tally: --tag frist: no eval has this tag; did you mean 'first'?\n"),
         (("--prompt", "x"), "tally: --prompt x: the suite has no prompts to choose from\n"),
         (("--failed-of", "nope"), "tally: nothing is stored at"),
@@ -127,7 +127,7 @@ def test_suites_in_python(tally: Tally) -> None:
     assert [each["case"] for each in failed["results"]] == ["b"]
     assert failed["definition_hash"] == both["runs"][0]["definition_hash"]
     wrong = tally("score", "my_eval.py", "--only", "zebra")
-    assert wrong.stderr == "tally: --only zebra: no case is called so; there are a, b, c\n"
+    assert wrong.stderr == "tally: --only zebra: no case has this name; there are a, b, c\n"
 
 
 def test_traces(tally: Tally) -> None:

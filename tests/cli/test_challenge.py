@@ -259,4 +259,4 @@ def test_nothing_there_says_how_to_begin(tally: Tally) -> None:
     assert "tally attempt enter" in tally("ratings").stdout
     assert "nobody is on the board" in tally("leaderboard", "sums").stdout
     assert "tally attempt enter" in tally("attempt", "list", "sums").stdout
-    assert "nothing was left to do" in tally("attempt", "settle").stdout
+    assert "nothing to settle" in tally("attempt", "settle").stdout

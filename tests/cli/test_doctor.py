@@ -27,7 +27,7 @@ def test_it_says_what_is_here_and_exits_by_it(tmp_path: Path) -> None:
     for layer in probe().layers:
         state = "have" if layer.present else "missing"
         assert f"{layer.name} {state} {layer.guards}" in " ".join(done.stdout.split())
-    assert "database: .tally/tally.db (made when first needed)" in done.stdout
+    assert "database: .tally/tally.db (created on first use)" in done.stdout
     assert list(tmp_path.iterdir()) == []
 
 
@@ -70,21 +70,21 @@ def test_what_an_organiser_keeps_is_out_of_sight(tmp_path: Path, backend: str) -
     assert done.returncode == 0
     names = "home, folder, challenges, database, unpacked challenges"
     said = " ".join(done.stdout.split())
-    assert said.endswith(f"out of sight of plugins and programs: {names}")
+    assert said.endswith(f"hidden from plugins and programs: {names}")
 
 
 @pytest.mark.parametrize("backend", SAFE)
 def test_what_is_in_sight_is_named_and_not_safe(tmp_path: Path, backend: str) -> None:
     done = doctor(tmp_path, "--backend", backend, HOME="/usr")
     assert done.returncode == 3
-    assert "IN SIGHT of programs: home (/usr); move it elsewhere\n" in done.stdout
+    assert "VISIBLE to programs: home (/usr); move it elsewhere\n" in done.stdout
     report = json.loads(doctor(tmp_path, "--json", "--backend", backend, HOME="/usr").stdout)
     assert report["seen_from_inside"]["home"] == ["programs"]
     assert report["seen_from_inside"]["folder"] == []
 
 
 def test_it_says_how_the_memory_of_programs_is_kept(tmp_path: Path) -> None:
-    kept = "kept by the kernel" if probe().has("memory groups") else "looked at every 20 ms"
+    kept = "enforced by the kernel" if probe().has("memory groups") else "checked every 20 ms"
     assert f"the memory of programs is {kept}" in doctor(tmp_path).stdout
 
 
@@ -116,5 +116,5 @@ def test_conformance_prints_each_attack_and_exits_by_them(
         main()
     told = capsys.readouterr().out
     assert ended.value.code == exit_code
-    assert f"{'FAILED' if exit_code else 'held'}  an attack" in told
-    assert told.endswith(f"{0 if exit_code else 1} of 1 attacks held off\n")
+    assert f"{'FAILED' if exit_code else 'blocked'}  an attack" in told
+    assert told.endswith(f"{0 if exit_code else 1} of 1 attacks blocked\n")

@@ -30,7 +30,7 @@ def test_what_is_written_runs(tally: Tally) -> None:
     done = tally("import", "promptfooconfig.yaml")
     assert done.returncode == 0
     assert done.stderr == (
-        f"not carried over: {LEFT_OUT}\n"
+        f"not converted: {LEFT_OUT}\n"
         "1 of 2 evals has assertions that were not carried over; "
         "such an eval cannot pass until you write a check in place of its `todo`\n"
     )

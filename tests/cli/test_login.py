@@ -55,7 +55,7 @@ def test_a_key_is_piped_in_asked_about_and_kept(
     assert "team" in listed.stdout
     assert server.keys["alice"] not in listed.stdout
     assert tally("runs", "--server", "team").returncode == 0
-    assert "is forgotten" in tally("logout").stderr
+    assert "removed the key of team" in tally("logout").stderr
     assert server.keys["alice"] not in kept.read_text()
     assert tally("runs", "--server", "team").returncode == 2
 
@@ -104,15 +104,15 @@ def test_an_agent_is_registered_where_anybody_may(tally: Tally, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("words", "stdin", "said"),
     [
-        (["{url}", "--key", "tly_x"], "", "is in the shell's history"),
-        (["{url}"], "", "typed at a terminal, and there is none"),
-        (["{url}", "--key", "-"], "hello", "this is no key"),
+        (["{url}", "--key", "tly_x"], "", "would be stored in the shell history"),
+        (["{url}"], "", "no terminal to type the key on"),
+        (["{url}", "--key", "-"], "hello", "this is not a key"),
         (["{url}", "--key", "-"], "tly_" + "z" * 43, "the key is not known"),
-        (["{url}", "--invitation", "hello"], "", "--invitation is no invitation"),
+        (["{url}", "--invitation", "hello"], "", "--invitation is not an invitation code"),
         (["{url}", "--invitation", "tli_" + "z" * 43, "--owner", "me"], "", "is not known"),
         (["{url}", "--key", "-", "--agent", "bob"], "tly_x", "are for invitations"),
         (["{url}", "--key", "-", "--invitation", "tli_x"], "", "exclude each other"),
-        (["{url}", "--key", "-", "--profile", "a://b"], "{alice}", "is no name"),
+        (["{url}", "--key", "-", "--profile", "a://b"], "{alice}", "is not a valid name"),
         (["tally.example"], "", "is no address of a server"),
         ([], "", "give the server's address"),
     ],
@@ -125,14 +125,14 @@ def test_what_is_refused_keeps_nothing(
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
-    assert "no server is known" in tally("login", "--list").stdout
+    assert "no server is saved" in tally("login", "--list").stdout
 
 
 def test_a_key_on_its_way_over_a_network_as_it_is_gets_a_word(tally: Tally) -> None:
     words = ("login", "http://tally.invalid:1", "--key", "-")
     warned, refused = tally(*words, stdin="hello").stderr.splitlines()
-    assert warned.startswith("tally: http://tally.invalid:1 is not encrypted, and whoever")
-    assert "this is no key" in refused
+    assert warned.startswith("tally: http://tally.invalid:1 is not encrypted, and others")
+    assert "this is not a key" in refused
 
 
 def ask(tally: Tally, *words: str, **env: str) -> CompletedProcess[str]:

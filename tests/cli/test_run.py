@@ -267,7 +267,7 @@ def test_a_signal_stops_cleanly_and_says_how_to_go_on(
     again = tally("run", "--resume", "latest")
     assert (again.returncode, again.stderr) == (
         2,
-        f"tally: there is no run to go on with; the latest, {run_id}, is complete\n",
+        f"tally: there is no run to continue; the latest, {run_id}, is complete\n",
     )
 
 

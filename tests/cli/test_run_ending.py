@@ -91,8 +91,8 @@ def test_each_runs_summary_tells_its_own_gate(tally: Tally) -> None:
 def test_what_cannot_be_gone_on_with_is_said_where_nothing_else_is_kept(tally: Tally) -> None:
     tally("score", OWN, "-s", "word_count")
     assert tally("run", "--resume", "latest").stderr == (
-        "tally: there is no run to go on with; "
-        "only those of suites in YAML that began here are gone on with, and none is kept\n"
+        "tally: there is no run to continue; "
+        "only runs of YAML suites that started here can be continued, and none is stored\n"
     )
 
 
@@ -103,19 +103,19 @@ def test_a_broken_record_says_how_to_go_on_without_it(tally: Tally, engine: list
     done = tally("score", "t.jsonl", "-s", "word_count", *engine)
     assert done.returncode == 2
     assert done.stderr.startswith("tally: t.jsonl:601: not valid JSON")
-    assert done.stderr.endswith("; --skip-broken passes over such records\n")
+    assert done.stderr.endswith("; --skip-broken skips such records\n")
     assert done.stderr.count("--skip-broken") == 1
 
 
 def test_a_command_that_is_proposed_asks_the_database_that_was_typed(tally: Tally) -> None:
     done = tally("run", "down.yaml", "-m", "echo/x", "--db", "an other.db")
-    proposed = done.stdout.splitlines()[-1].partition("look closer: tally ")[2]
+    proposed = done.stdout.splitlines()[-1].partition("details: tally ")[2]
     assert proposed.endswith(" --db 'an other.db'")
     assert tally(*shlex.split(proposed)).returncode == 0
     again = tally("run", "down.yaml", "--db=an other.db", "-q").stdout
     assert again.endswith(" --db 'an other.db'\n")
     none = tally("runs", "--suite", "none", "--db", "an other.db")
-    assert none.stdout == "no run matches; all of them: tally runs --db 'an other.db'\n"
+    assert none.stdout == "no run matches; list all: tally runs --db 'an other.db'\n"
     here = tally("run", "down.yaml", "-m", "echo/x", "-q", env={"TALLY_DB": "an other.db"})
     assert "--db" not in here.stdout
 
@@ -125,4 +125,4 @@ def test_a_password_is_not_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["tally", "docs", "--db", "postgresql://me:hidden@host/x"])
     with pytest.raises(SystemExit):
         main()
-    assert text.complete_command("look closer: tally show x") == "look closer: tally show x"
+    assert text.complete_command("details: tally show x") == "details: tally show x"

@@ -92,7 +92,7 @@ def test_a_summary_is_printed() -> None:
         "Score: 50.00 (formula: success_pct)\n"
         "95 % Interval: 2.50 to 97.50\n"
         "Success Rate: 50.0% (1 passed, 1 failed)\n"
-        "Total Cost: unknown (the cost of 1 of 2 results is not known; no span says it)\n"
+        "Total Cost: unknown (the cost of 1 of 2 results is not known; no span records it)\n"
         "Latency: avg 1.25 s, max 2.40 s"
     )
     told, _, last = identity.partition(", ")[2].partition("\n\n")
@@ -102,7 +102,7 @@ def test_a_summary_is_printed() -> None:
 
 def test_quiet_says_the_last_line_and_verbose_what_passed() -> None:
     (line,) = score(OWN, "--scorer", REFUNDED, "-q").stdout.splitlines()
-    assert line.startswith("own.jsonl: 50.00, 1 of 2 failed; look closer: tally show r")
+    assert line.startswith("own.jsonl: 50.00, 1 of 2 failed; details: tally show r")
     assert "  ✓ refund[t-1]  " in score(OWN, "--scorer", REFUNDED, "-v").stdout
 
 
@@ -160,7 +160,7 @@ def test_traces_come_from_stdin() -> None:
 def test_traces_with_the_id_of_another_are_told() -> None:
     line = '{"trace_id": "t1", "name": "refund", "output": "a"}\n'
     done = score("-", "--scorer", "word_count", stdin=line * 3)
-    told = "2 traces with the name and id of another one; each is a case of its own: refund[t1]"
+    told = "2 traces have the same name and id as another; each is a separate case: refund[t1]"
     assert done.stderr == f"tally: warning: {told}\n"
 
 
@@ -246,7 +246,7 @@ def test_a_scored_file_is_a_run_like_any_other(folder: Path) -> None:
     assert "Score: -1.25 (formula: contains - refund_latency)\n" in rescored.stdout
     resumed = tally("run", "--resume", first)
     assert (resumed.returncode, resumed.stdout) == (2, "")
-    said = f"the run {first} came from traces, and only runs of suites in YAML go on"
+    said = f"the run {first} came from traces, and only runs of YAML suites can continue"
     assert resumed.stderr == f"tally: {said}; start it again\n"
 
 
@@ -472,10 +472,10 @@ def test_a_scorer_that_scores_nothing_is_work_that_could_not_be_done() -> None:
         ([OWN, "-s", "word_count", "--threshold", "7"], "threshold is 7.0; it must be"),
         (
             [OWN, "-s", "word_count", "--function", "a:b"],
-            "--function is for suites in Python files",
+            "--function can only be used with Python suites",
         ),
         ([OWN, "-s", "word_count", "-o", "out.txt"], "use a name that ends in .jsonl, .csv"),
-        ([OWN, "x_eval.py", "-s", "word_count"], "give either traces or suites in Python files"),
+        ([OWN, "x_eval.py", "-s", "word_count"], "give either traces or Python suites"),
         ([OWN, "-s", "word_count", "--expected", "no.jsonl"], "cannot read no.jsonl"),
         (["-", "-s", "word_count"], "there are no traces in -"),
     ],
@@ -582,7 +582,7 @@ def test_a_gate_does_not_pass_on_what_never_ran(suite: str) -> None:
     done = score(suite, "--function", f"{suite}:down", "--fail-under", "0", "--no-keep")
     assert done.returncode == 3
     assert done.stderr == (
-        "tally: polite had nothing to score; wanted is 0\n"
+        "tally: polite had nothing to score (needs 0)\n"
         "tally: 2 of 2 results of python/desk_eval:down could not run, and --max-errors allows 0;"
         " the first error: the agent raised ValueError: down (at desk_eval.py:18 in down)\n"
         "tally: no case could be run:"
@@ -605,8 +605,8 @@ def test_a_suites_results_are_one_json_document_and_a_file(suite: str, tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--scorer", "word_count"], "--scorer is for traces, not for suites"),
-        (["--skip-broken"], "--skip-broken is for traces, not for suites"),
+        (["--scorer", "word_count"], "--scorer can only be used with traces, not with suites"),
+        (["--skip-broken"], "--skip-broken can only be used with traces, not with suites"),
         (["--function", "agent"], "'agent' does not name an agent"),
         (["--formula", "polit"], "unknown name 'polit'; did you mean 'polite'?"),
     ],

@@ -31,7 +31,7 @@ def test_without_a_run_it_is_the_latest_and_every_case_has_its_checks(tally: Tal
     shown = tally("show").stdout
     assert "asked: Greet.\n      answered: hello\n      ✓ match\n" in shown
     run = tally.json("runs")["runs"][0]["id"]
-    assert shown.endswith(f"look closer: tally show {run} --case refund\n")
+    assert shown.endswith(f"details: tally show {run} --case refund\n")
 
 
 def test_a_case_is_shown_with_its_whole_answer(tally: Tally) -> None:
@@ -55,4 +55,4 @@ def test_a_case_that_is_not_there_gets_the_nearest(tally: Tally, name: str, hint
 def test_the_last_line_of_a_run_proposes_the_case_that_failed(tally: Tally) -> None:
     last = tally("run", "suite.yaml", "-q").stdout.strip()
     assert last.endswith(" --case refund")
-    assert tally(*last.partition("look closer: tally ")[2].split()).returncode == 0
+    assert tally(*last.partition("details: tally ")[2].split()).returncode == 0

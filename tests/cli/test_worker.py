@@ -52,4 +52,4 @@ def test_a_signal_ends_it_well(tmp_path: Path, number: signal.Signals) -> None:
         process.send_signal(number)
         said = process.stderr.read()
         assert process.wait(10) == 0, said
-    assert said == "ending: what does not end soon goes back to the queue\n"
+    assert said == "stopping: unfinished jobs go back to the queue\n"

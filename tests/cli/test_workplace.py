@@ -71,7 +71,7 @@ def test_a_run_is_kept_there_as_it_was_here(there: Client) -> None:
     assert [each.key for each in kept.results] == [each.key for each in here.results]
     with open_work(there) as work:
         assert work.app.store.runs() == []
-        with pytest.raises(NotFound, match="that was not sent"):
+        with pytest.raises(NotFound, match="there is no unsent run"):
             work.find_finished(here.record.id)
 
 

@@ -55,7 +55,7 @@ def test_nothing_to_do_is_done_at_once(engine: Engine, tmp_path: Path) -> None:
 
 
 def test_a_block_that_fails_leaves_the_others_alone(engine: Engine, tmp_path: Path) -> None:
-    said = "a worker could not go on: ValueError: no such thing"
+    said = "a worker failed: ValueError: no such thing"
     assert do(engine, tmp_path, ("square", 2), ("fail", "no such thing"), ("square", 3)) == [
         4,
         said,
@@ -79,7 +79,7 @@ def test_a_block_that_kills_every_worker_is_given_up(engine: Engine, tmp_path: P
 
 @pytest.mark.parametrize("name", ["SystemExit", "KeyboardInterrupt", "_Wordless"])
 def test_whatever_is_raised_is_told_at_once(engine: Engine, tmp_path: Path, name: str) -> None:
-    assert do(engine, tmp_path, ("stop", name)) == [f"a worker could not go on: {name}"]
+    assert do(engine, tmp_path, ("stop", name)) == [f"a worker failed: {name}"]
 
 
 def test_a_copy_that_work_makes_of_its_worker_answers_nobody(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_nobody_waits_for_what_a_worker_left_behind(how: str, tmp_path: Path) ->
 
 def test_work_that_nobody_gets_ready_for_says_why(engine: Engine) -> None:
     (outcome,) = engine.map(NeverReady(), [(0, 1)])
-    assert outcome.error == "a worker could not go on: ValueError: there is no scorer here"
+    assert outcome.error == "a worker failed: ValueError: there is no scorer here"
     with pytest.raises(WorkFailed, match="no scorer here"):
         outcome.require()
 

@@ -63,7 +63,7 @@ MASKS: tuple[Mask, ...] = (
     ),
     Mask(
         "left",
-        r"(\d+ s)(?= left$|\. Go on with:|, the attempt is a loss)",
+        r"(\d+ s)(?= left$|\. Continue with:|, the attempt is a loss)",
         "what an agent has left goes by a clock that cannot be set back, also in a story",
     ),
     Mask(

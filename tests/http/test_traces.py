@@ -68,7 +68,7 @@ def test_sums_and_the_two_versions_side_by_side(full: Server) -> None:
     compared = full.v1("victor", "GET", f"/traces/compare?{query}").json()["comparison"]
     assert compared["difference"] == pytest.approx(-0.1)
     assert compared["low"] < 0 < compared["high"]
-    assert compared["verdict"] == "no difference can be told"
+    assert compared["verdict"] == "no difference can be shown"
 
 
 def test_a_session_as_a_whole_and_the_worst(full: Server) -> None:

@@ -133,7 +133,7 @@ def test_who_may_not_compete_is_told_which_key_it_takes(hall: Hall) -> None:
     assert hall.refuse("victor", "enter_challenge", challenge="quiz") == (
         "a key of the role 'viewer' may not do this; it takes one of: admin, agent, organiser"
     )
-    assert "it is not said who acts" in hall.refuse("alice", "enter_challenge", challenge="quiz")
+    assert "no agent is named" in hall.refuse("alice", "enter_challenge", challenge="quiz")
 
 
 def test_another_tenants_agent_finds_nothing_here(hall: Hall) -> None:

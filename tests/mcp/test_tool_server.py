@@ -32,12 +32,15 @@ BOB = Caller("default", "agent", "bob", agent="bob")
         (
             "submit_answer",
             {"answer": 1},
-            "submit_answer cannot be called so: attempt: it is missing",
+            "submit_answer was called with wrong arguments: attempt: it is missing",
         ),
         (
             "list_my_attempts",
             {"limit": []},
-            "list_my_attempts cannot be called so: limit: input should be a valid integer",
+            (
+                "list_my_attempts was called with wrong arguments: limit: input should be a valid"
+                " integer"
+            ),
         ),
     ],
 )

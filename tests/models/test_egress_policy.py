@@ -119,7 +119,7 @@ def test_an_address_that_nobody_looked_at_is_not_asked(
 ) -> None:
     """An address is not looked up, so the socket is the last to know."""
     monkeypatch.setattr(EgressPolicy, "refuse_host", lambda *_: None)
-    with pytest.raises(ModelError, match=r"127\.0\.0\.1 is no public address"):
+    with pytest.raises(ModelError, match=r"127\.0\.0\.1 is not a public address"):
         ask(open_model(address, egress=EgressPolicy()))
     assert Listener.keys == []
 
@@ -154,7 +154,9 @@ def test_a_provider_gets_nothing_of_the_environment(
 
 
 def test_providers_that_live_at_an_address_of_the_server_are_refused() -> None:
-    with pytest.raises(InvalidInput, match="ollama/ models are not asked for others; this server"):
+    with pytest.raises(
+        InvalidInput, match="ollama/ models are not available to tenants; this server"
+    ):
         open_model("ollama/llama", egress=EgressPolicy())
 
 
@@ -273,7 +275,9 @@ def test_other_ways_to_write_this_machine(host: str) -> None:
 def test_a_socket_is_opened_only_to_public_addresses(address: str, *, opened: bool) -> None:
     found = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (address, 80))
     with (
-        contextlib.nullcontext() if opened else pytest.raises(OSError, match="is no public address")
+        contextlib.nullcontext()
+        if opened
+        else pytest.raises(OSError, match="is not a public address")
     ):
         open_public_socket(found).close()
 

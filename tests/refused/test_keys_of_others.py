@@ -143,7 +143,7 @@ def test_an_invitation_is_no_key_and_a_key_is_no_session(
     token = accounts.sign_in(key).token or ""
     accounts.resume(token)
     for text in (code, token):
-        with pytest.raises(NotSignedIn, match="this is no key"):
+        with pytest.raises(NotSignedIn, match="this is not a key"):
             accounts.authenticate(text)
     for text in (code, key):
         with pytest.raises(NotSignedIn):

@@ -192,7 +192,7 @@ def test_what_cannot_be_scored_keeps_no_other_from_it(
     assert found[0][:3] == ("plugin", "alice", "submitted")
     assert str(found[0][3]).startswith(said)
     assert found[1:] == [
-        ("script", "mallory", "submitted", "an error of ours: ZeroDivisionError"),
+        ("script", "mallory", "submitted", "internal error: ZeroDivisionError"),
         ("script", "alice", "scored", None),
     ]
     games.close()

@@ -98,7 +98,7 @@ REFUSED = [
             "checks: [{semantic: {expected: a, options: {model: 'http://x.example/v1/embeddings',"
             " model_name: m, api_key_env: OPENAI_API_KEY}}}]"
         ),
-        "no other address is asked",
+        "no other address is called",
         6,
         "python",
     ),

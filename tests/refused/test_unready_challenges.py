@@ -47,7 +47,7 @@ def test_publishing_what_is_not_ready(tmp_path: Path, empty_url: str) -> None:
     refused = tally("challenge", "publish", "sums", "--db", empty_url)
     assert refused.returncode == 1
     assert "reference: with seed 1 it loses" in refused.stderr
-    assert "sums is not ready; mend it, or publish it with --force" in refused.stderr
+    assert "sums is not ready; fix it, or publish it with --force" in refused.stderr
     with open_store(empty_url) as store:
         assert not store.exists
     assert tally("challenge", "publish", "sums", "--force", "--db", empty_url).returncode == 0

@@ -257,7 +257,7 @@ class TestRegression:
         assert (found.outcome, found.passes) == ("inconclusive", False)
         assert found.reason == (
             "the score fell by 15.00, more than the tolerance of 1.00, which may be chance "
-            f"(p {comparison.p_value:.3f}): more cases or epochs would tell"
+            f"(p {comparison.p_value:.3f}); run more cases or epochs"
         )
 
     def test_too_few_results_say_that_they_can_never_show_it(self) -> None:
@@ -265,8 +265,8 @@ class TestRegression:
         assert found == RegressionVerdict(
             "inconclusive",
             False,
-            "the score fell by 75.00, more than the tolerance of 0.75; 4 results can never tell "
-            "a drop from chance (that takes 5 or more): add cases, or try --epochs 8",
+            "the score fell by 75.00, more than the tolerance of 0.75; 4 results are too "
+            "few to tell a drop from chance (needs 5): add cases, or try --epochs 8",
         )
         assert is_regression(compare(run("+" * 5), run("-" * 5)))
 

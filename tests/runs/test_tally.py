@@ -333,4 +333,4 @@ def test_only_a_suite_in_yaml_is_told_to_set_prices(door: str) -> None:
     record = RunRecord(id="r", suite="s", model="m", tags={"door": door})
     run = Run(record, [CaseResult(case="a", status="passed", cost=None)])
     told = run.tally.unknown("total_cost")
-    assert told == "the cost of 1 of 1 results is not known; no span says it"
+    assert told == "the cost of 1 of 1 results is not known; no span records it"

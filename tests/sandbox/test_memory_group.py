@@ -1,4 +1,4 @@
-"""Memory kept by the kernel. Where a group can be made is told by files, which are laid out here.
+"""Memory limits enforced by the kernel. Files laid out here say where a group can be made.
 
 A machine whose cgroups of version 2 have no memory to give, as this one may be, can still show that
 a program enters its group: that part is tried for real.

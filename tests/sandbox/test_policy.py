@@ -89,7 +89,7 @@ def test_the_environment_may_ask_for_a_backend(pretend: pytest.MonkeyPatch) -> N
 def test_the_environment_cannot_switch_the_sandbox_off(pretend: pytest.MonkeyPatch) -> None:
     on(pretend)
     pretend.setenv("TALLY_SANDBOX", "insecure-local")
-    with pytest.raises(InvalidInput, match="say --insecure-local on the command line"):
+    with pytest.raises(InvalidInput, match="give --insecure-local on the command line"):
         choose_policy()
 
 
@@ -98,7 +98,7 @@ def test_insecure_local_is_had_by_its_name_only(pretend: pytest.MonkeyPatch) -> 
     chosen = choose_policy(insecure_local=True)
     assert chosen.backend == "insecure-local"
     assert len(chosen.warnings) == 1
-    with pytest.raises(InvalidInput, match="cannot be asked for"):
+    with pytest.raises(InvalidInput, match="cannot be set"):
         choose_policy(backend="insecure-local")
     with pytest.raises(InvalidInput, match="contradict"):
         choose_policy(insecure_local=True, backend="bubblewrap")

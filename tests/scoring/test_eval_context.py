@@ -95,7 +95,7 @@ def test_what_is_missing_is_none_and_never_an_attribute_error() -> None:
 
 def test_a_call_that_was_not_recorded_is_not_called_missing() -> None:
     ctx = EvalContext(Trace(spans=[Span(span_type="generation", output_seen=False)]))
-    with pytest.raises(NotMeasured, match="does not record what its model calls said"):
+    with pytest.raises(NotMeasured, match="does not record the output of its model calls"):
         assert ctx.output
 
 

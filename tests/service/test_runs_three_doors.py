@@ -371,6 +371,6 @@ def test_what_was_not_a_suite_in_yaml_is_not_resumed(tmp_path: Path, door: str) 
     app = App(str(tmp_path / "tally.db"))
     given: Cases = {"a": [{"output": "1 calm", "latency": 0.125, "cost": 0.1}]}
     found = by_python(given, app) if door == "python" else by_traces(given, app)
-    with pytest.raises(InvalidInput, match="only runs of suites in YAML go on"):
+    with pytest.raises(InvalidInput, match="only runs of YAML suites can continue"):
         app.runs.resume(found.record.id, RunOptions(), Silent())
     app.close()

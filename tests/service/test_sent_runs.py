@@ -225,7 +225,7 @@ def test_such_a_run_does_not_go_on_here(sent: dict[str, Any], app: App) -> None:
     from tallymark.service.suite_runs import RunOptions
 
     (kept,) = SentRuns(app.store).keep(sent)
-    with pytest.raises(InvalidInput, match="was sent finished, and is not gone on with here"):
+    with pytest.raises(InvalidInput, match="was sent here after it ended"):
         app.runs.resume(kept.record.id, RunOptions(), None)
 
 

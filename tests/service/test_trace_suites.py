@@ -66,8 +66,8 @@ def test_a_question_becomes_a_case_once(store: Store, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        ("", "it does not tell what was asked"),
-        ("   ", "it does not tell what was asked"),
+        ("", "it does not record its input"),
+        ("   ", "it does not record its input"),
         ("Hello {{var('name')}}", "its question has {{ in it, which suites fill in"),
     ],
 )

@@ -109,7 +109,7 @@ def test_what_fails_again_and_again_is_given_up(app: App) -> None:
 
     with work(app, fail, most_failures=1):
         failed = wait(app, add(app))
-    assert (failed.state, failed.error) == ("failed", "an error of ours: ZeroDivisionError")
+    assert (failed.state, failed.error) == ("failed", "internal error: ZeroDivisionError")
 
 
 def test_an_end_that_cannot_be_stored_is_told_in_one_sentence(

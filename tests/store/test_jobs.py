@@ -113,7 +113,7 @@ def test_what_is_over_cannot_be_cancelled(store: Store) -> None:
 
 def test_what_failed_can_be_begun_anew(store: Store) -> None:
     job = store.jobs.add(a_job())
-    with pytest.raises(Conflict, match="is queued: there is nothing to begin anew"):
+    with pytest.raises(Conflict, match="is queued: there is nothing to restart"):
         store.jobs.retry(job.id)
     store.job_queue.fail(claim_one(store), "no such thing")
     assert store.jobs.get(job.id).error == "no such thing"

@@ -94,19 +94,19 @@ def test_several_tags_are_any_of_them_and_different_kinds_must_all_be_met(
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        (CaseChoice(only=("mth",)), "--only mth: no case is called so; did you mean 'math'?"),
+        (CaseChoice(only=("mth",)), "--only mth: no case has this name; did you mean 'math'?"),
         (
             CaseChoice(only=("math", "zebra")),
-            "--only zebra: no case is called so; there are math, math-hard, capitals, #4, #5",
+            "--only zebra: no case has this name; there are math, math-hard, capitals, #4, #5",
         ),
         (
             CaseChoice(only=("",)),
-            "--only : no case is called so; there are math, math-hard, capitals, #4, #5",
+            "--only : no case has this name; there are math, math-hard, capitals, #4, #5",
         ),
         # A bracket is no class of characters.
         (
             CaseChoice(only=("math[h]",)),
-            "--only math[h]: no case is called so; did you mean 'math'?",
+            "--only math[h]: no case has this name; did you mean 'math'?",
         ),
         (CaseChoice(tag=("smok",)), "--tag smok: no eval has this tag; did you mean 'smoke'?"),
         (

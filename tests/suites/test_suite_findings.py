@@ -112,7 +112,7 @@ def test_text_that_is_not_sent_as_it_looks(tmp_path: Path) -> None:
         "put the text in quotes"
     )
     assert template == (
-        "warning template 4:13: {{vars('x')}} is no template, and is sent as it stands; "
+        "warning template 4:13: {{vars('x')}} is not a template, and is sent unchanged; "
         "write {{var('name')}} or {{secret('name')}}"
     )
 
@@ -144,7 +144,7 @@ def test_metadata(tmp_path: Path) -> None:
         evals: [{prompt: "{{var('used')}}", checks: [match: a]}]
     """
     assert findings(tmp_path, suite) == [
-        "warning pricing 3:1: one pricing stands for 2 models",
+        "warning pricing 3:1: one pricing is given for 2 models",
         "warning unused 6:1: the variable 'idle' is never used",
     ]
 

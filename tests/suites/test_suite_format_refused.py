@@ -121,7 +121,7 @@ def test_in_the_metadata(line: str, said: str) -> None:
         ),
         (["prompt: a", "checks: [match: []]"], "checks, #1, match: the list is empty"),
         (["turns: []", "checks: []"], "turns: the list is empty"),
-        (["turns: [{user: a, assistant: b}]", "checks: []"], "so the model is never asked"),
+        (["turns: [{user: a, assistant: b}]", "checks: []"], "so the model is never called"),
         (["turns: [{assistant: b}, c]", "checks: []"], "turns, #1: the key 'user' is missing"),
         (
             ["turns: [{user: a, assistant: b, checks: []}, c]", "checks: []"],

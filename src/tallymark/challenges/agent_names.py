@@ -65,7 +65,7 @@ def check_new_handle(given: str) -> None:
     check_handle(given)
     if make_skeleton(given) in _LOOKS_OF_OTHERS:
         raise InvalidInput(
-            f"{given!r} is no handle of an agent: in logs it is what somebody else is called",
+            f"{given!r} cannot be the handle of an agent: logs use this name for something else",
             hint=f"take {given + '-2'!r}, for example",
         )
 

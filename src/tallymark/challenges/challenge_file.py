@@ -43,7 +43,7 @@ def validate_challenge(folder: Path | str) -> tuple[Challenge, list[Finding]]:
     values = {key: value for key, value in values.items() if reader.is_sound(key)}
     for key in FLAT:
         if key in values and "scoring" in values:
-            reader.wrong_at((key,), f"'{key}' says what 'scoring' says", "keep one of them")
+            reader.wrong_at((key,), f"'{key}' repeats what 'scoring' sets", "keep one of them")
     challenge = _make_challenge(values, _read_scoring(values, reader), folder, reader)
     findings = check_challenge_file(challenge, folder, reader)
     reader.check()

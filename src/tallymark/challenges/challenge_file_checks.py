@@ -90,7 +90,7 @@ def _check_trajectory(challenge: Challenge, reader: Reader) -> None:
         reader.wrong_at(here, "there is no bound to pass", "add tokens, calls, cost or tools")
     reported = find_evaluator(challenge.evaluator.type).reported
     if least != "none" and (reported or challenge.kind == "versus"):
-        message = "no trajectory is sent to this challenge, so nobody could rank"
+        message = "no trajectory is sent to this challenge, so no agent could rank"
         reader.wrong_at(("trajectory",), message, "take it out")
 
 

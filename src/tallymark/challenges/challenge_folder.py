@@ -140,7 +140,7 @@ def write_received_files(files: Mapping[str, Any], folder: Path) -> None:
         if (problem := find_name_problem(name)) is not None:
             raise WorkFailed(
                 f"there is a file {show_value(name)}, which is not written: {problem}",
-                hint="tell whoever runs the server",
+                hint="tell the operator of the server",
             )
     for name in contents:
         parts = name.split("/")

@@ -93,7 +93,7 @@ DIMENSION = record_or_short(
     "a mapping with 'weight'",
     {
         "weight": Key(NumberShape(), "Its share of the total; all sum to 1.", required=True),
-        "label": Key(TextShape(), "What pages call it."),
+        "label": Key(TextShape(), "Title on pages."),
         "description": Key(TextShape(), "What it scores."),
         "color": Key(TextShape(), "Its colour on pages."),
     },
@@ -123,7 +123,7 @@ VERSUS = RecordShape(
         "categories": Key(
             ListShape(TextShape("a category"), 1), "What pairings are judged in.", True
         ),
-        "judge": Key(JUDGE, "Who says whether a defence was breached.", True),
+        "judge": Key(JUDGE, "Judge that decides whether a defence was breached.", True),
     },
 )
 FLAT = {
@@ -142,8 +142,8 @@ CHALLENGE = RecordShape(
         "name": Key(
             TextShape(), "Letters, digits and hyphens; other text is the title.", required=True
         ),
-        "title": Key(TextShape(), "What pages call it."),
-        "goal": Key(TextShape(), "What is asked of a competitor."),
+        "title": Key(TextShape(), "Title on pages."),
+        "goal": Key(TextShape(), "Task of the competitor."),
         "difficulty": Key(ChoiceShape(get_args(Tier)), "How hard it is; contender."),
         "kind": Key(ChoiceShape(("solo", "versus")), "solo, or versus for red against blue."),
         "rated": Key(
@@ -153,8 +153,8 @@ CHALLENGE = RecordShape(
         ),
         "time_limit": Key(DurationShape(), "From entering to submitting; an hour."),
         "attempts": Key(ATTEMPTS, "How many attempts an agent has; as many as it likes."),
-        "opens": Key(MomentShape(), "When attempts can be entered from."),
-        "closes": Key(MomentShape(), "When no more attempts can be entered."),
+        "opens": Key(MomentShape(), "Time from which attempts can be entered."),
+        "closes": Key(MomentShape(), "Time after which no attempt can be entered."),
         "freezes": Key(MomentShape(), "When the public board stops moving."),
         "constraints": Key(CONSTRAINTS, "What an attempt may use, by its trajectory."),
         "trajectory": Key(TRAJECTORY, "How far a trajectory must be believed to rank."),

@@ -112,7 +112,7 @@ def _score_measured(
             raise InvalidInput(f"{key} needs a bound: constraints, {what}")
         if verified and used is None:
             # An error of a dimension makes it 0, so that the 0 below does not pass for thrift.
-            message = f"the trajectory does not tell how many {what} were used"
+            message = f"the trajectory does not record how many {what} were used"
             warnings.append(SubmissionWarning(message, "error", key))
         found[key] = efficiency(used or 0, allowed, verified=verified)
     return found

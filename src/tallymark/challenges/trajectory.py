@@ -138,7 +138,9 @@ def verify_witnessed(
         far = format_seconds(WITNESS_LAG_S)
         problems.append(f"{_count_steps(late)} reached the server more than {far} after the end")
     if early:
-        problems.append(f"{_count_steps(early)} reached the server before the end that they tell")
+        problems.append(
+            f"{_count_steps(early)} reached the server before the end time that they report"
+        )
     if problems:
         return replace(shown, problems=tuple(problems))
     return replace(shown, level="witnessed")
@@ -239,8 +241,8 @@ def _verify_without(why: str, claims: Mapping[str, Any], constraints: Constraint
         return found
     claimed, _ = read_claims(claims)
     untold = (
-        "the challenge has constraints, and without a trajectory nobody can tell whether they"
-        " were kept"
+        "the challenge has constraints, and without a trajectory it is not known whether they"
+        " were met"
     )
     usage = Usage(claimed.tokens, claimed.calls, claimed.cost)
     return replace(found, violations=find_violations(usage, constraints), harness_warning=untold)
@@ -326,7 +328,7 @@ def _find_uncounted(
         "cost": usage.cost is None and (claimed.cost, constraints.cost) != (None, None),
     }
     return [
-        f"the trajectory does not tell the {what} of every model call"
+        f"the trajectory does not record the {what} of every model call"
         for what, missing in asked.items()
         if missing
     ]

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from tallymark.cli import admin_database
-from tallymark.cli.options import Db, Json, OfTenant, Server
+from tallymark.cli.options import CommandGroup, Db, Json, OfTenant, Server
 from tallymark.cli.session import find_seconds, open_tenant, read_duration, require_shown
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
@@ -18,15 +18,22 @@ from tallymark.text import Table, format_moment, format_number, say
 if TYPE_CHECKING:
     from tallymark.service.keys import Invitation, Key, NewKey, Retention, TenantSettings
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Run a server: keys, tenants, agents, invitations, backups.",
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
+keys_app = typer.Typer(
+    cls=CommandGroup, no_args_is_help=True, help="Create, list, rotate or revoke keys."
 )
-keys_app = typer.Typer(no_args_is_help=True, help="Keys: who may use the server, and as what.")
-tenants_app = typer.Typer(no_args_is_help=True, help="Tenants: who share a server unseen.")
-agents_app = typer.Typer(no_args_is_help=True, help="Agents, and whose they are.")
+tenants_app = typer.Typer(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    help="Create, list or change tenants, which share a server without seeing each other.",
+)
+agents_app = typer.Typer(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    help="List agents with their owners, or change an owner.",
+)
 invitations_app = typer.Typer(
-    no_args_is_help=True, help="Create, list or revoke invitations to a key."
+    cls=CommandGroup, no_args_is_help=True, help="Create, list or revoke invitations to a key."
 )
 app.add_typer(keys_app, name="keys")
 app.add_typer(tenants_app, name="tenants")
@@ -48,23 +55,25 @@ for _command in (
 KeyArgument = Annotated[str, typer.Argument(metavar="KEY_ID", show_default=False)]
 TenantArgument = Annotated[str, typer.Argument(metavar="NAME", show_default=False)]
 Expires = Annotated[
-    str | None, typer.Option("--expires", metavar="TIME", help="From now, as in 90d; never.")
+    str | None,
+    typer.Option("--expires", metavar="TIME", help="Lifetime, such as 90d. Default: no expiry."),
 ]
 RegistrationOption = Annotated[
     str | None,
     typer.Option(
         "--registration",
         metavar="WHO",
-        help="Who may register agents: closed (organisers alone), invitation, or open.",
+        help="Who may register agents: closed (only organisers), invitation, or open.",
     ),
 ]
 AgentsPerOwner = Annotated[
-    int | None, typer.Option("--agents-per-owner", min=1, help="How many an owner may register.")
+    int | None,
+    typer.Option("--agents-per-owner", min=1, help="Number of agents an owner may register."),
 ]
 PerAddress = Annotated[
     int | None,
     typer.Option(
-        "--registrations-per-address", min=1, help="Openly, from one address, within a day."
+        "--registrations-per-address", min=1, help="Open registrations per address and day."
     ),
 ]
 Limits = Annotated[
@@ -72,7 +81,7 @@ Limits = Annotated[
     typer.Option(
         "--rate-limit",
         metavar="CLASS=COUNT",
-        help="Requests a minute of each owner, as in report=12000; may be given again.",
+        help="Requests per minute of each owner, such as report=12000. Repeatable.",
     ),
 ]
 
@@ -81,8 +90,8 @@ Keep = Annotated[
     typer.Option(
         "--keep",
         metavar="KIND=TIME",
-        help="For how long runs, jobs, answers, deliveries, sessions or registrations are kept, as"
-        " in runs=90d or runs=forever; may be given again.",
+        help="Retention of runs, jobs, answers, deliveries, sessions or registrations, such as"
+        " runs=90d or runs=forever. Repeatable.",
     ),
 ]
 
@@ -91,14 +100,17 @@ Keep = Annotated[
 def create_key(  # noqa: PLR0913, PLR0917 (the options of a command)
     role: Annotated[
         str,
-        typer.Argument(metavar="ROLE", help="admin, organiser, reporter, agent or viewer."),
+        typer.Argument(metavar="ROLE", help="Role: admin, organiser, reporter, agent or viewer."),
     ],
-    name: Annotated[str, typer.Option("--name", help="What lists call it; the role.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="Name shown in lists. Default: the role.")
+    ] = "",
     owner: Annotated[
-        str | None, typer.Option("--owner", help="Whose it is; the agent, else operator.")
+        str | None,
+        typer.Option("--owner", help="Owner of the key. Default: the agent, or operator."),
     ] = None,
     agent: Annotated[
-        str | None, typer.Option("--agent", help="For the role agent: its handle.")
+        str | None, typer.Option("--agent", help="Handle of the agent, for the role agent.")
     ] = None,
     expires: Expires = None,
     tenant: OfTenant = "default",
@@ -106,7 +118,7 @@ def create_key(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key. It is printed now, and never again."""
+    """Create a key. It is printed once."""
     wanted: Any = {"role": role, "owner": owner, "agent": agent}
     with open_tenant(db, server, tenant) as tally:
         made = tally.keys.add(name or agent or role, **wanted, expires_in_s=find_seconds(expires))
@@ -121,7 +133,7 @@ def list_keys(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """List keys, the revoked and the expired too; the keys themselves are known to nobody."""
+    """List keys, including revoked and expired ones. The secrets are not stored."""
     with open_tenant(db, server, tenant) as tally:
         found = list(tally.keys.list(owner=owner))
     now = time.time()
@@ -141,7 +153,7 @@ def rotate_key(  # noqa: PLR0913, PLR0917 (as above)
     key_id: KeyArgument,
     overlap: Annotated[
         str | None,
-        typer.Option("--overlap", metavar="TIME", help="For so long the old one is good too."),
+        typer.Option("--overlap", metavar="TIME", help="How long the old key stays valid."),
     ] = None,
     expires: Expires = None,
     tenant: OfTenant = "default",
@@ -149,7 +161,7 @@ def rotate_key(  # noqa: PLR0913, PLR0917 (as above)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Make a key in the place of another. It is printed now, and never again."""
+    """Replace a key by a new one, which is printed once."""
     seconds = 0.0 if overlap is None else read_duration(overlap)
     with open_tenant(db, server, tenant) as tally:
         made = tally.keys.rotate(key_id, overlap_s=seconds, expires_in_s=find_seconds(expires))
@@ -164,7 +176,7 @@ def revoke_key(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Let a key open nothing any more; running servers follow within seconds."""
+    """Revoke a key. Running servers refuse it within seconds."""
     with open_tenant(db, server, tenant) as tally:
         revoked = tally.keys.revoke(key_id)
     if as_json:
@@ -185,7 +197,7 @@ def create_tenant(  # noqa: PLR0913, PLR0917 (as above)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Make a tenant. The key of its first admin is printed now, and never again."""
+    """Create a tenant. The key of its first admin is printed once."""
     changes = _collect(
         registration, agents_per_owner, registrations_per_address, _read_limits(limit)
     ) | _read_keep(keep, None)
@@ -206,12 +218,12 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Change what a tenant allows."""
+    """Change the settings of a tenant."""
     changes = _collect(
         registration, agents_per_owner, registrations_per_address, _read_limits(limit)
     )
     if not changes and not keep:
-        raise InvalidInput("nothing is to be changed", hint="see tally admin tenants set --help")
+        raise InvalidInput("nothing to change", hint="see tally admin tenants set --help")
 
     with open_tenant(db, server) as tally:
         if keep:
@@ -225,7 +237,7 @@ def set_tenant(  # noqa: PLR0913, PLR0917 (as above)
 
 @tenants_app.command("list")
 def list_tenants(db: Db = None, server: Server = None, as_json: Json = False) -> None:
-    """List tenants with what they allow."""
+    """List tenants with their settings."""
     with open_tenant(db, server) as tally:
         found = list(tally.tenants.list())
     if as_json:
@@ -245,7 +257,7 @@ def list_agents(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """List agents, and whose they are."""
+    """List agents with their owners."""
     with open_tenant(db, server, tenant) as tally:
         found = list(tally.agents.list(owner=owner))
     if as_json:
@@ -275,18 +287,16 @@ def list_agents(
 @agents_app.command("give")
 def give_agent(
     agent: Annotated[str, typer.Argument(metavar="AGENT", show_default=False)],
-    owner: Annotated[
-        str, typer.Argument(metavar="OWNER", help="Whose it is from now on; - for nobody's.")
-    ],
+    owner: Annotated[str, typer.Argument(metavar="OWNER", help="New owner; - for none.")],
     tenant: OfTenant = "default",
     db: Db = None,
     server: Server = None,
 ) -> None:
-    """Say whose an agent is: one owner's agents do not count for each other."""
+    """Change the owner of an agent. Agents of one owner do not count for each other."""
     whose = None if owner == "-" else owner
     with open_tenant(db, server, tenant) as tally:
         tally.agents.change(agent, owner=whose)
-    say(f"{agent} is nobody's." if whose is None else f"{agent} is {whose}'s.")
+    say(f"{agent} has no owner." if whose is None else f"The owner of {agent} is {whose}.")
 
 
 def _print_key(made: NewKey, as_json: bool) -> None:
@@ -363,7 +373,7 @@ def _write_settings(settings: TenantSettings) -> str:
 
 
 def _write_retention(retention: Retention) -> list[str]:
-    """What is kept for other than the usual time."""
+    """List retention periods that differ from the default."""
     usual = msgspec.structs.asdict(type(retention)())
     found: dict[str, float | None] = msgspec.structs.asdict(retention)
     return [
@@ -377,22 +387,25 @@ def _write_retention(retention: Retention) -> list[str]:
 def create_invitation(  # noqa: PLR0913, PLR0917 (the options of a command)
     role: Annotated[
         str,
-        typer.Argument(metavar="ROLE", help="admin, organiser, reporter, agent or viewer."),
+        typer.Argument(metavar="ROLE", help="Role: admin, organiser, reporter, agent or viewer."),
     ] = "agent",
     owner: Annotated[
-        str | None, typer.Option("--owner", help="Whom it is for; whoever has it.")
+        str | None,
+        typer.Option("--owner", help="Owner of the key. Default: chosen when it is accepted."),
     ] = None,
-    uses: Annotated[int, typer.Option("--uses", min=1, help="How often it can be accepted.")] = 1,
+    uses: Annotated[
+        int, typer.Option("--uses", min=1, help="How many times it can be accepted.")
+    ] = 1,
     expires: Annotated[
         str | None,
-        typer.Option("--expires", metavar="TIME", help="From now, as in 90d; in 14 days."),
+        typer.Option("--expires", metavar="TIME", help="Lifetime, such as 90d. Default: 14 days."),
     ] = None,
     tenant: OfTenant = "default",
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Make an invitation. It is printed now, and never again."""
+    """Create an invitation. It is printed once."""
     wanted: Any = {"role": role, "owner": owner, "uses": uses}
     with open_tenant(db, server, tenant) as tally:
         made = tally.invitations.add(**wanted, expires_in_s=find_seconds(expires))
@@ -402,7 +415,7 @@ def create_invitation(  # noqa: PLR0913, PLR0917 (the options of a command)
         print_json(msgspec.to_builtins(made))
         return
     say(code)
-    whom = "whoever has it" if found.owner is None else found.owner
+    whom = "anyone who has it" if found.owner is None else found.owner
     say(
         f"{found.id}, to a key for {role} in tenant {found.tenant}, for {whom},"
         f" until {format_moment(found.expires_at)} UTC; it is shown only now",
@@ -417,7 +430,7 @@ def list_invitations(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """List invitations, those too that nobody can accept any more."""
+    """List invitations, including expired, used up and revoked ones."""
     with open_tenant(db, server, tenant) as tally:
         found = list(tally.invitations.list())
     now = time.time()
@@ -439,7 +452,7 @@ def revoke_invitation(
     db: Db = None,
     server: Server = None,
 ) -> None:
-    """Let nobody accept an invitation any more; keys that came of it stay good."""
+    """Revoke an invitation. Keys created from it stay valid."""
     with open_tenant(db, server, tenant) as tally:
         tally.invitations.revoke(invitation_id)
     say(f"{invitation_id} is revoked.")

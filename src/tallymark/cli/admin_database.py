@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 
 def upgrade(db: Db = None) -> None:
-    """Bring the tables of an older version up to date. End its servers and workers first.
+    """Upgrade the tables of an older version. Stop its servers and workers first.
 
-    A server does so at its start. No other command changes tables, and an older version cannot use
-    new ones: take a backup first.
+    A server does this when it starts. No other command changes tables, and an older version cannot
+    use the new ones: make a backup first.
     """
     with _open(db, upgrade=True) as opened:
         shown, schema = opened.upgrade()
@@ -38,7 +38,7 @@ def backup(
         typer.Argument(
             metavar="FILE",
             show_default=False,
-            help="The file of the backup, or a folder for one with the time in its name.",
+            help="Backup file, or a folder for a backup with the time in its name.",
         ),
     ],
     keep: Annotated[
@@ -47,16 +47,16 @@ def backup(
             "--keep",
             metavar="N",
             min=1,
-            help="In a folder: remove all backups with times in their names but the last N.",
+            help="In a folder: delete all but the newest N backups with times in their names.",
         ),
     ] = None,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Write all that is stored, of all tenants, to one file, as it is at this moment.
+    """Write a consistent backup of all tenants to one file.
 
-    Servers and workers may go on meanwhile. Of SQLite it is a copy of the database, of PostgreSQL
-    an archive of pg_dump. The key of stored secrets is not in it.
+    Servers and workers can keep running. The file is a copy of a SQLite database, or a pg_dump
+    archive of a PostgreSQL database. It does not contain the key of stored secrets.
     """
     with _open(db) as opened:
         done = opened.write_backup(file, keep=keep)
@@ -64,16 +64,14 @@ def backup(
 
 
 def restore(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", show_default=False, help="The file of the backup.")
-    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False, help="Backup file.")],
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read the file to its end, and store nothing.")
+        bool, typer.Option("--dry-run", help="Read and check the whole file, but store nothing.")
     ] = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Store all that is in a backup in a new database, or nothing of it."""
+    """Restore a backup to a new database, completely or not at all."""
     with _open(db) as opened:
         done = opened.restore_backup(file, dry_run=dry_run)
     _tell_backup(done, "complete" if dry_run else "restored", as_json)
@@ -83,16 +81,16 @@ def copy(
     to: Annotated[
         str,
         typer.Argument(
-            metavar="TO", show_default=False, help="A new database, written as --db takes it."
+            metavar="TO", show_default=False, help="New database, in the form that --db takes."
         ),
     ],
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Copy all that is stored to a new database of either kind, or nothing of it.
+    """Copy the database to a new one of either kind, completely or not at all.
 
-    So a team moves from SQLite to PostgreSQL or back. End servers and workers first: what they
-    write meanwhile is not in the copy.
+    Use it to move from SQLite to PostgreSQL or back. Stop servers and workers first: what they
+    write during the copy is not in it.
     """
     with _open(db) as opened:
         rows = opened.copy(to)
@@ -107,10 +105,10 @@ def copy(
 
 
 def compact(db: Db = None, as_json: Json = False) -> None:
-    """Give room that nothing uses any more back to the disk.
+    """Return unused disk space to the system.
 
-    SQLite writes its file anew: that takes as much room again meanwhile, and whoever writes waits.
-    PostgreSQL uses such room for what comes next, and gives back only what is at the end of tables.
+    SQLite rewrites its file, which needs the same space again for that time and blocks writers.
+    PostgreSQL reuses free space itself, and returns only what is free at the end of tables.
     """
     with _open(db) as opened:
         sizes = opened.compact()
@@ -127,9 +125,9 @@ def check(
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Compute scores, boards, ratings, runs and traces again from the log, and compare.
+    """Recompute scores, boards, ratings, runs and traces from the log, and compare.
 
-    Nothing is changed, and servers may go on. Exit code 1 when anything differs.
+    Nothing is changed, and servers can keep running. Exits with 1 if anything differs.
     """
     with _open(db) as opened:
         report = opened.check(plugins=plugins)
@@ -143,16 +141,16 @@ def check(
 
 def rotate_secret_key(
     finish: Annotated[
-        bool, typer.Option("--finish", help="Forget the key before, a minute later.")
+        bool, typer.Option("--finish", help="Delete the old key, at least a minute later.")
     ] = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Seal all secrets, and what signs for webhooks, by a new key. Servers may go on.
+    """Encrypt all secrets and webhook signing secrets with a new key. Servers can keep running.
 
-    With a key file, a new key takes its place, and the one before stays beside it. With
-    TALLY_SECRET_KEY, start servers with a new one and the old one as TALLY_SECRET_KEY_BEFORE, then
-    run this with the same two.
+    With a key file, a new key replaces it, and the old key is kept in a second file. With
+    TALLY_SECRET_KEY, start servers with a new key there and the old one in TALLY_SECRET_KEY_BEFORE,
+    then run this command with the same two.
     """
     with _open(db) as opened:
         done = opened.rotate_secret_key(last=finish)
@@ -172,23 +170,23 @@ def rotate_secret_key(
 
 def prune(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+        bool, typer.Option("--dry-run", help="Show what would be removed, and remove nothing.")
     ] = False,
     tenant: Annotated[
-        str | None, typer.Option("--tenant", metavar="NAME", help="Only of this tenant.")
+        str | None, typer.Option("--tenant", metavar="NAME", help="Only data of this tenant.")
     ] = None,
     kinds: Annotated[
         list[str] | None,
-        typer.Option("--kind", metavar="KIND", help="Only of this kind; may be given again."),
+        typer.Option("--kind", metavar="KIND", help="Only data of this kind. Repeatable."),
     ] = None,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Remove what was kept for long enough; servers do so by themselves, every five minutes.
+    """Remove data past its retention period, as servers do every five minutes.
 
     Kinds are traces, runs, jobs, answers, deliveries, sessions and registrations. Attempts, scores
-    and the log are never removed. For how long: tally admin tenants set --keep, tally traces
-    settings.
+    and the log are never removed. Periods are set by `tally admin tenants set --keep` and
+    `tally traces settings`.
     """
     with _open(db) as opened:
         found = opened.prune(kinds or (), tenant, dry_run=dry_run)
@@ -254,13 +252,14 @@ def _tell_report(report: CheckReport) -> None:
     for why, count in report.skipped.items():
         say(f"Not computed again: {count:,} {why}.", err=True, wrap=True)
     total = sum(report.counts.values())
-    say(f"{format_count(total, 'difference')}." if total else "All is as the log says.")
+    say(f"{format_count(total, 'difference')}." if total else "No differences.")
 
 
 def config(db: Db = None, as_json: Json = False) -> None:
-    """List every setting with its value and who set it; secrets are masked.
+    """List every setting with its value and where it was set. Secrets are masked.
 
-    What is typed wins over a variable, that over tally.toml, and that over the default.
+    An option takes precedence over a variable, a variable over tally.toml, and that over the
+    default.
     """
     from tallymark.cli.settings_file import read_tables  # noqa: PLC0415 (most folders have no settings file)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from tallymark.cli.options import Db, Json, Limit, Reason, Server
+from tallymark.cli.options import CommandGroup, Db, Json, Limit, Reason, Server
 from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, clean_line, format_moment, say
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tallymark.service.agents import Agent
     from tallymark.service.audit import LogEntry
 
-app = typer.Typer(no_args_is_help=True, help="Agents: name, disqualify, reinstate.")
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
 AgentArgument = Annotated[str, typer.Argument(metavar="AGENT", show_default=False)]
 
 
@@ -29,7 +29,7 @@ def disqualify(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """For organisers: take an agent off all boards and ratings; it may not compete."""
+    """For organisers: remove an agent from all boards and ratings, and bar it from competing."""
     with open_resources(db, server) as tally:
         done = tally.agents.disqualify(agent, reason=reason)
     _print(done, as_json)
@@ -43,7 +43,7 @@ def reinstate(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """For organisers: let an agent compete, as if it had never been disqualified."""
+    """For organisers: undo a disqualification."""
     with open_resources(db, server) as tally:
         done = tally.agents.reinstate(agent, reason=reason)
     _print(done, as_json)
@@ -66,26 +66,26 @@ def _print(found: Agent, as_json: bool) -> None:
 def name(
     handle: AgentArgument,
     shown: Annotated[
-        str, typer.Argument(metavar="NAME", help="As boards show it.", show_default=False)
+        str, typer.Argument(metavar="NAME", help="Name that boards show.", show_default=False)
     ],
     db: Db = None,
     server: Server = None,
 ) -> None:
-    """Name an agent: boards show the name, with the handle beside it."""
+    """Name an agent. Boards show the name next to the handle."""
     with open_resources(db, server) as tally:
         tally.agents.change(handle, name=shown)
     say(f"{handle} is shown as {shown}")
 
 
 def log(
-    challenge: Annotated[str | None, typer.Option(help="Only of this challenge.")] = None,
-    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    challenge: Annotated[str | None, typer.Option(help="Only entries of this challenge.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only entries of this agent.")] = None,
     limit: Limit = 50,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Show what organisers and admins did, and why; newest first."""
+    """Show what organisers and admins did, and why, newest first."""
     with open_resources(db, server) as tally:
         found = list(islice(tally.audit.list(challenge=challenge, agent=agent), limit))
     if as_json:
@@ -95,7 +95,7 @@ def log(
         rows = [_make_row(each) for each in found]
         say(Table(heads, rows, wrap=("WHY",), drop=("BY", "ATTEMPT", "WHEN (UTC)")))
     else:
-        say("nothing is in the log")
+        say("the log is empty")
 
 
 def _make_row(entry: LogEntry) -> tuple[str, ...]:

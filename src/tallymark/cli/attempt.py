@@ -14,7 +14,17 @@ import typer
 from tallymark.challenges.agent_names import label_agent
 from tallymark.challenges.challenge_folder import write_received_files
 from tallymark.challenges.constraints import list_bounds
-from tallymark.cli.options import Db, InsecureLocal, Json, JudgeModel, Limit, Live, Reason, Server
+from tallymark.cli.options import (
+    CommandGroup,
+    Db,
+    InsecureLocal,
+    Json,
+    JudgeModel,
+    Limit,
+    Live,
+    Reason,
+    Server,
+)
 from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json, write_new_file
 from tallymark.errors import InvalidInput, NotAllowed, NotFound, WorkFailed
@@ -40,7 +50,12 @@ if TYPE_CHECKING:
 
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="PATH", help="A file; where files, a folder."),
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="PATH",
+        help="File to write, or a folder if several files were submitted.",
+    ),
 ]
 
 
@@ -54,27 +69,28 @@ def keep_files(output: Path, files: Mapping[str, str], *, one: bool) -> None:
 
 
 def list_texts(files: Mapping[str, str], named: bool) -> Iterator[str]:
-    """Their texts, each under its name where files were sent."""
+    """Yield the texts, each below its file name if files were sent."""
     for name, text in files.items():
         if named:
             yield f"{clean_line(name)}:"
         yield text.rstrip("\n")
 
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Attempts: enter, submit, withdraw, list, show, report, void.",
-)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
 ChallengeArgument = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
 AttemptArgument = Annotated[str, typer.Argument(metavar="ATTEMPT", show_default=False)]
 AgentOption = Annotated[
     str,
-    typer.Option("--agent", metavar="HANDLE", help="Who makes the attempt.", show_default=False),
+    typer.Option(
+        "--agent", metavar="HANDLE", help="Agent that makes the attempt.", show_default=False
+    ),
 ]
 KeyOption = Annotated[
     str | None,
     typer.Option(
-        "--idempotency-key", metavar="KEY", help="Repeated with the same key, it is done only once."
+        "--idempotency-key",
+        metavar="KEY",
+        help="Repeat the command with the same key to run it only once.",
     ),
 ]
 _MOST_CASES = 20
@@ -85,17 +101,21 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
     challenge: ChallengeArgument,
     agent: AgentOption,
     data: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="A folder to write the challenge's files to.")
+        Path | None,
+        typer.Option(metavar="DIR", help="Folder to write the files of the challenge to."),
     ] = None,
     memoryless: Annotated[
-        bool, typer.Option("--memoryless", help="The agent keeps nothing of earlier attempts.")
+        bool,
+        typer.Option(
+            "--memoryless", help="Declare that the agent remembers nothing of earlier attempts."
+        ),
     ] = False,
     key: KeyOption = None,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Enter a challenge: the clock starts, and you get its goal and files."""
+    """Enter a challenge: the clock starts, and its goal and files are shown."""
     if data is not None and data.exists() and not data.is_dir():  # before the clock starts
         raise InvalidInput(f"--data {data} is a file", hint="name a folder")
     with open_resources(db, server) as tally:
@@ -133,7 +153,7 @@ def enter(  # noqa: PLR0913, PLR0917 (the options of a command)
 def token(
     attempt: AttemptArgument, agent: AgentOption, db: Db = None, server: Server = None
 ) -> None:
-    """Show the token that makes spans the witnessed trajectory of an open attempt."""
+    """Show the token with which an agent reports spans of an open attempt."""
     with open_resources(db, server) as tally:
         say(tally.attempts.token(attempt, agent).token)
 
@@ -143,14 +163,14 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     attempt: AttemptArgument,
     answer: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="The answer; a folder of files; - reads from stdin."),
+        typer.Argument(metavar="FILE", help="Answer: a file, a folder of files, or - for stdin."),
     ],
     agent: AgentOption,
     metadata: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What you say of the attempt, as JSON.")
+        Path | None, typer.Option(metavar="FILE", help="JSON file with metadata of the attempt.")
     ] = None,
     trajectory: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="What the agent did, as a trace.")
+        Path | None, typer.Option(metavar="FILE", help="Trace file: what the agent did.")
     ] = None,
     key: KeyOption = None,
     judge_model: JudgeModel = None,
@@ -159,7 +179,7 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Submit an answer, once, before the time is up, and see its score."""
+    """Submit the answer of an attempt before the time is up, and see its score."""
     from tallymark.challenges.submitted_files import (  # noqa: PLC0415 (loads all evaluators)
         read_answer,
         read_metadata,
@@ -185,12 +205,12 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
 def withdraw(
     attempt: AttemptArgument,
     agent: AgentOption,
-    reason: Annotated[str | None, typer.Option(help="Kept in the log.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, stored in the log.")] = None,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Give up an open attempt, which is a loss; another can then be entered."""
+    """Give up an open attempt, which counts as a loss; then you can enter another."""
     with open_resources(db, server) as tally:
         done = tally.attempts.withdraw(attempt, agent, reason)
     _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge}: withdrawn")
@@ -202,7 +222,11 @@ def report(  # noqa: PLR0913, PLR0917 (the options of a command)
     agent: AgentOption,
     metric: Annotated[
         list[str],
-        typer.Option("--metric", metavar="NAME=VALUE", help="As in succeeded=true, rating=8."),
+        typer.Option(
+            "--metric",
+            metavar="NAME=VALUE",
+            help="Measured value, such as succeeded=true or rating=8. Repeatable.",
+        ),
     ],
     key: KeyOption = None,
     insecure_local: InsecureLocal = False,
@@ -210,14 +234,14 @@ def report(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Report an attempt that another system, which you trust, saw and measured."""
+    """Report an attempt that another trusted system ran and measured."""
     metrics = _read_metrics(metric)
     with open_resources(db, server, insecure_local=insecure_local) as tally:
         done = tally.reports.send(challenge, agent, metrics, idempotency_key=key)
         _tell(tally, done, as_json)
         if done.attempt.error is not None:
             again = f"tally attempt void {done.attempt.id} --reason TEXT"
-            say(f"tally: what was reported wrongly is reported again after: {again}", err=True)
+            say(f"tally: to correct a wrong report, first run: {again}", err=True)
 
 
 @app.command()
@@ -227,20 +251,20 @@ def settle(
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Score what was submitted but not scored, and end what ran out of time."""
+    """Score submissions that wait for a score, and expire attempts that ran out of time."""
     with open_resources(db, None, insecure_local=insecure_local, judge_model=judge_model) as tally:
         done = tally.attempts.settle()
     if as_json:
         print_json({"items": done, "next": None})
     else:
-        say("\n".join(_write_headline(each) for each in done) or "nothing was left to do")
+        say("\n".join(_write_headline(each) for each in done) or "nothing to settle")
     _exit_if_waiting(done)
 
 
 @app.command("list")
 def list_(  # noqa: PLR0913, PLR0917 (the options of a command)
     challenge: ChallengeArgument,
-    agent: Annotated[str | None, typer.Option(help="Only of this agent.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only attempts of this agent.")] = None,
     limit: Limit = 20,
     live: Live = False,
     db: Db = None,
@@ -284,20 +308,23 @@ def show(
     attempt: AttemptArgument,
     organiser: Annotated[
         bool,
-        typer.Option("--organiser", help="Also what may hold the truth: why an evaluation failed."),
+        typer.Option(
+            "--organiser",
+            help="Also show why an evaluation failed, which may reveal expected answers.",
+        ),
     ] = False,
     live: Live = False,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Show an attempt: how its score came about, and all that happened to it."""
+    """Show an attempt: how its score was computed, and its history."""
     with open_resources(db, server) as tally:
         found = tally.attempts.get(attempt, live=live)
         note = _note_freeze(tally, found.challenge, live)
     if organiser and found.reason is msgspec.UNSET:
         hint = "leave --organiser out"
-        raise NotAllowed("what may hold the truth is for organisers", hint=hint)
+        raise NotAllowed("--organiser is only for organisers", hint=hint)
     if not organiser:
         audit = [each.without_hidden() for each in found.audit]
         found = msgspec.structs.replace(found, audit=audit, reason=msgspec.UNSET)
@@ -334,7 +361,7 @@ def submission(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Show what was submitted: to the agent that sent it, and to organisers."""
+    """Show a submission. Only its agent and organisers can read it."""
     with open_resources(db, server) as tally:
         kept = tally.attempts.submission(attempt)
     files = kept.list_files()
@@ -355,7 +382,7 @@ def void(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """For organisers: let an attempt count no more, in boards, ratings and quotas."""
+    """For organisers: exclude an attempt from boards, ratings and quotas."""
     with open_resources(db, server) as tally:
         done = tally.attempts.void(attempt, reason)
     line = f"Attempt {done.id} of {done.agent} at {done.challenge} is void."
@@ -370,7 +397,7 @@ def unvoid(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """For organisers: let a void attempt count as if it had never been void."""
+    """For organisers: count a void attempt again."""
     with open_resources(db, server) as tally:
         done = tally.attempts.unvoid(attempt, reason)
     _tell_state(done, as_json, f"Attempt {done.id} of {done.agent} at {done.challenge} counts.")
@@ -391,7 +418,7 @@ def _name_state(attempt: AttemptRecord) -> str:
 
 
 def _name_result(attempt: AttemptRecord) -> str:
-    """What ended without a score is a loss, whatever ended it."""
+    """The result of an attempt; one that ended without a score is a loss."""
     lost = attempt.state in ("withdrawn", "expired", "failed")
     return attempt.result or ("loss" if lost else "-")
 
@@ -470,7 +497,7 @@ def _exit_if_waiting(attempts: Iterable[AttemptRecord]) -> None:
 
 
 def list_lines(attempt: AttemptRecord) -> list[str]:
-    """How the score of an attempt came about."""
+    """Lines that explain the score of an attempt."""
     lines = [_write_headline(attempt)]
     parts = attempt.score_breakdown or {}
     rows = [
@@ -506,7 +533,7 @@ def _list_cases(evaluation: Mapping[str, Any]) -> list[str]:
     elif isinstance(told, list) and all(_is_case(each) for each in told):
         results = [(str(each["name"]), each["passed"]) for each in told]
         passed, total = sum(won for _, won in results), len(results)
-    else:  # a script tells whatever it wants
+    else:  # a script returns cases in its own format
         return []
     lines = [f"  cases: {passed} of {total} passed"]
     for word, wanted in (("passed", True), ("failed", False)):
@@ -558,9 +585,9 @@ def _read_metrics(given: list[str]) -> dict[str, Any]:
 
 
 def _list_texts(kept: KeptSubmission, files: Mapping[str, str]) -> Iterator[str]:
-    """Files by their names where there are several, and what was said of the answer."""
+    """Texts of a submission, its metadata, and a note about a trajectory."""
     yield from list_texts(files, kept.format == "files")
     if kept.metadata:
-        yield f"\nSaid of it: {json.dumps(kept.metadata, ensure_ascii=False)}"
+        yield f"\nMetadata: {json.dumps(kept.metadata, ensure_ascii=False)}"
     if kept.trajectory is not None:
         yield "\nA trajectory came with it: --json shows it"

@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 Only = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="GLOB", help="Only evals or cases called so: math, 'qa*', 'qa[7]'. Repeat it."
+        metavar="GLOB", help="Only evals or cases with this name: math, 'qa*', 'qa[7]'. Repeatable."
     ),
 ]
 Tag = Annotated[
-    list[str] | None, typer.Option(metavar="TAG", help="Only evals with this tag. Repeat it.")
+    list[str] | None, typer.Option(metavar="TAG", help="Only evals with this tag. Repeatable.")
 ]
 FailedOf = Annotated[
     str | None,
-    typer.Option(metavar="RUN", help="Only cases that failed or could not run in that run."),
+    typer.Option(metavar="RUN", help="Only cases that failed or could not run in this run."),
 ]
 
 
@@ -38,7 +38,7 @@ def read_choice(
     *,
     as_json: bool,
 ) -> CaseChoice | None:
-    """What a user chose, None for everything. Ends the command where nothing failed before."""
+    """Read the chosen cases; None for all. Exits with 0 if no case of --failed-of failed."""
     if not (only or tag or failed_of):
         return None
     from tallymark.suites.chosen_cases import CaseChoice  # noqa: PLC0415 (loads all checks)
@@ -57,7 +57,7 @@ def read_choice(
 
 
 def tell_missing(choice: CaseChoice, definition: SuiteDefinition) -> None:
-    """Says which of the cases that failed before the suite has no more."""
+    """Report the failed cases that are no longer in the suite."""
     keys = {case.key for case in definition.cases}
     gone = [key for key in choice.failed if key not in keys]
     if 0 < len(gone) < len(choice.failed):
@@ -67,8 +67,10 @@ def tell_missing(choice: CaseChoice, definition: SuiteDefinition) -> None:
 
 
 def refuse_choice(given: dict[str, object]) -> None:
-    """A run that goes on has chosen its cases."""
+    """Refuse options that choose cases for a resumed run, which has its cases."""
     for option, value in given.items():
         if value:
-            message = f"{option} is for new runs: one that goes on asks what it was started with"
+            message = (
+                f"{option} is for new runs: a resumed run keeps the cases that it was started with"
+            )
             raise InvalidInput(message, hint=f"leave out {option}, or start a new run")

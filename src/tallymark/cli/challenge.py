@@ -10,7 +10,16 @@ import msgspec
 import typer
 
 from tallymark.challenges.challenge_starters import write_starter
-from tallymark.cli.options import Db, InsecureLocal, Json, JudgeModel, Quiet, Reason, Server
+from tallymark.cli.options import (
+    CommandGroup,
+    Db,
+    InsecureLocal,
+    Json,
+    JudgeModel,
+    Quiet,
+    Reason,
+    Server,
+)
 from tallymark.cli.session import open_resources
 from tallymark.cli.streams import confirm, print_json
 from tallymark.errors import InvalidInput, NotReady
@@ -28,12 +37,9 @@ from tallymark.text import (
 if TYPE_CHECKING:
     from tallymark.service.challenges import Challenge
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Challenges: start, check, publish, show, close, rename, delete.",
-)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
 FolderArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder with a challenge.yaml.", show_default=False)
+    Path, typer.Argument(metavar="DIR", help="Folder with a challenge.yaml.", show_default=False)
 ]
 NameArgument = Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)]
 _TYPES = "deterministic, tests, script, judge, suite, reported or versus"
@@ -48,10 +54,12 @@ def init(
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Argument(metavar="FOLDER", help="The folder to write; my-TYPE.", show_default=False),
+        typer.Argument(
+            metavar="FOLDER", help="Folder to write. Default: my-TYPE.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Write a small challenge that works, with comments that explain it."""
+    """Write a small working challenge, with comments that explain it."""
     if kind is None:
         raise InvalidInput("a challenge is of a type", hint=f"name one: {_TYPES}")
     chosen = Path(f"my-{kind}") if folder is None else folder
@@ -70,10 +78,10 @@ def check(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Try a challenge as its competitors will, honest and not.
+    """Check a challenge before publishing it, by honest and dishonest attempts.
 
-    The reference answer must do well; empty, null and random answers must not; the same answer
-    must always score the same; and no submission may read the truth.
+    The reference answer must score well; empty, null and random answers must not; the same answer
+    must always score the same; no submission may read the expected answers.
     """
     from tallymark.challenges.challenge_check import check_challenge  # noqa: PLC0415 (loads all evaluators)
 
@@ -99,15 +107,15 @@ def check(
 def publish(
     folder: FolderArgument,
     force: Annotated[
-        bool, typer.Option("--force", help="Publish it unchecked, whatever check says of it.")
+        bool, typer.Option("--force", help="Publish the challenge without checking it.")
     ] = False,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Open a challenge to attempts; published again, it gets a new version.
+    """Publish a challenge, or a new version of it.
 
-    It is checked first, and one that is not ready is refused.
+    It is checked first, and refused if it is not ready.
     """
     from tallymark.challenges.challenge_file import load_challenge  # noqa: PLC0415 (loads all evaluators)
     from tallymark.challenges.challenge_folder import pack  # noqa: PLC0415 (loads all evaluators)
@@ -120,7 +128,7 @@ def publish(
         except NotReady as error:
             for each in error.problems:
                 say(f"tally: {each}", err=True)
-            say(f"tally: {folder} is not ready; mend it, or publish it with --force", err=True)
+            say(f"tally: {folder} is not ready; fix it, or publish it with --force", err=True)
             raise typer.Exit(error.exit_code) from None
     if as_json:
         _print_record(challenge)
@@ -214,7 +222,7 @@ def close(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """For organisers: take no more entries; what is open may still be submitted in its time."""
+    """For organisers: stop new entries. Open attempts can still be submitted in time."""
     with open_resources(db, server) as tally:
         _tell_state(tally.challenges.change(name, reason, closed=True), as_json)
 
@@ -227,7 +235,7 @@ def reopen(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """For organisers: take entries again."""
+    """For organisers: accept entries again."""
     with open_resources(db, server) as tally:
         _tell_state(tally.challenges.change(name, reason, closed=False), as_json)
 
@@ -240,7 +248,7 @@ def freeze(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """For organisers: show the public the board as it is now; attempts go on."""
+    """For organisers: freeze the public board as it is now. Attempts continue."""
     with open_resources(db, server) as tally:
         _tell_state(tally.challenges.change(name, reason, frozen=True), as_json)
 
@@ -262,11 +270,11 @@ def unfreeze(
 def delete(
     name: NameArgument,
     reason: Reason,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     db: Db = None,
     server: Server = None,
 ) -> None:
-    """For organisers: delete a challenge that nobody has tried; the log keeps that it was there."""
+    """For organisers: delete a challenge without attempts. The log keeps a record of it."""
     with open_resources(db, server) as tally:
         title = tally.challenges.get(name).title
         if confirm(f"Delete the challenge {name}, {title}?", yes=yes):
@@ -277,14 +285,12 @@ def delete(
 @app.command()
 def rename(
     name: NameArgument,
-    new: Annotated[
-        str, typer.Argument(metavar="NEW", help="Its new name, which is its address too.")
-    ],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="New name, which is also its address.")],
     reason: Reason,
     db: Db = None,
     server: Server = None,
 ) -> None:
-    """For organisers: give a challenge another name; attempts, board and log stay with it."""
+    """For organisers: rename a challenge. Its attempts, board and log stay."""
     with open_resources(db, server) as tally:
         tally.challenges.change(name, reason, new_name=new)
     say(

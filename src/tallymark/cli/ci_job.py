@@ -1,4 +1,4 @@
-"""What `tally run` does besides in a job of a CI: labels, the base's run, a comment, webhooks."""
+"""`tally run` in a CI job: labels, the baseline of a branch, comments, webhooks."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 Baseline = Annotated[
     str | None,
     typer.Option(
-        metavar="RUN", help="A run to compare the first one with; in CI jobs also branch:NAME."
+        metavar="RUN", help="Run to compare the first one with; in CI jobs also branch:NAME."
     ),
 ]
 Comment = Annotated[
     bool,
     typer.Option(
-        "--comment", help="In a CI job: write the comparison on the pull or merge request."
+        "--comment", help="In a CI job: post the comparison on the pull or merge request."
     ),
 ]
 BRANCH = "branch:"
@@ -37,7 +37,7 @@ _JOBS = ("GITHUB_ACTIONS", "GITLAB_CI")
 
 
 def read_labels() -> dict[str, str]:
-    """The branch and the commit that a job runs for, which its runs are kept with."""
+    """Read the branch and the commit of a CI job, which label its runs."""
     if not any(os.environ.get(name) == "true" for name in _JOBS):
         return {}
     from tallymark.service.pull_requests import find_job  # noqa: PLC0415 (loads httpx, and only in a CI job)
@@ -51,7 +51,7 @@ def read_labels() -> dict[str, str]:
 
 
 def find_branch_run(tally: Resources, wanted: str, suite: str) -> str | None:
-    """The newest run of a suite for a branch that came to an end; None says that there is none."""
+    """Find the newest ended run of a suite for a branch; reports it if there is none."""
     branch = wanted.removeprefix(BRANCH)
     if not branch:
         raise InvalidInput("--baseline branch: names no branch", hint="as in branch:main")
@@ -70,7 +70,7 @@ def find_branch_run(tally: Resources, wanted: str, suite: str) -> str | None:
 
 @dataclass(frozen=True)
 class CiEnd:
-    """Tells others how runs ended. What goes wrong with that is said, and changes no verdict."""
+    """Notifications about ended runs. An error is reported, and does not change the exit code."""
 
     tally: Resources
     comment: bool
@@ -78,7 +78,7 @@ class CiEnd:
     def tell(
         self, runs: Sequence[Run], against: Comparison | None, failures: Sequence[str]
     ) -> None:
-        """A comment where one is wanted, and a word to webhooks where a gate failed."""
+        """Write the comment, and notify webhooks of failed gates."""
         try:
             if failures:
                 self.tally.webhooks.report_failed_gate(runs[0].record.id, [*failures])

@@ -30,17 +30,20 @@ EPILOG = EXIT_CODES.replace("--fail-under, ", "")
 
 def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     runs: Annotated[
-        list[str], typer.Argument(metavar="RUN RUN...", help="Two or more runs, by id or name.")
+        list[str],
+        typer.Argument(
+            metavar="RUN RUN...", help="Two or more runs, by id or name; the first is the baseline."
+        ),
     ],
     formula: Annotated[
-        str | None, typer.Option(help="Score all by this formula instead of the first run's.")
+        str | None, typer.Option(help="Score all runs by this formula instead of the first run's.")
     ] = None,
     fail_on_regression: Annotated[
         bool,
         typer.Option(
             "--fail-on-regression",
-            help="Exit with 1 when one is worse, or lost more than --tolerance and the results"
-            " cannot tell.",
+            help="Exit with 1 if a run is worse, or fell by more than --tolerance and the results"
+            " are inconclusive.",
         ),
     ] = False,
     alpha: Alpha = 0.05,
@@ -55,7 +58,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Compare runs case by case, and say whether one is worse."""
+    """Compare runs case by case, and test whether one is worse than the first."""
     gates = Gates(None, fail_on_regression or strict, alpha, tolerance, strict, max_errors)
     gates.check(runs[0])
     check_reports(report or [])
@@ -87,7 +90,7 @@ def compare(  # noqa: PLR0913, PLR0917 (options of a command)
         ]
         for failure in failures:
             say(f"tally: {failure}", err=True)
-        if report:  # last: a full disk keeps nobody from what was found
+        if report:  # last: the verdict is shown even if the disk is full
             write_reports(report, score_alike(loaded, compared[0].formula), compared)
     if failures:
         raise typer.Exit(1)

@@ -55,41 +55,58 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
         str | None, typer.Argument(metavar="[CHALLENGE]", show_default=False)
     ] = None,
     program: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="Run this program as the agent.")
+        str | None, typer.Option(metavar="COMMAND", help="Program to run as the agent.")
     ] = None,
     function: Annotated[
         str | None,
-        typer.Option(metavar="REF", help="Call this Python function: file.py:name or module:name."),
+        typer.Option(
+            metavar="REF", help="Python function to call as the agent: file.py:name or module:name."
+        ),
     ] = None,
     answer: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Run nothing: submit this answer.")
+        Path | None,
+        typer.Option(metavar="FILE", help="Submit this answer without running an agent."),
     ] = None,
     attempt: Annotated[
         str | None,
-        typer.Option(metavar="ATTEMPT", help="Go on with one that is open, or see its score."),
+        typer.Option(
+            metavar="ATTEMPT", help="Continue an open attempt, or show the score of an ended one."
+        ),
     ] = None,
     agent: Annotated[
         str | None,
-        typer.Option(metavar="HANDLE", help="Who competes, if no agent's key says it."),
+        typer.Option(metavar="HANDLE", help="Agent that competes. Default: the agent of your key."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Enter, work and check the answer; do not submit.")
+        bool,
+        typer.Option(
+            "--check", help="Enter, run the agent and check the answer, but do not submit it."
+        ),
     ] = False,
     force: Annotated[
-        bool, typer.Option("--force", help="Submit although the check has found something.")
+        bool, typer.Option("--force", help="Submit the answer even if the check found a problem.")
     ] = False,
     timeout: Annotated[
-        float | None, float_option(min=1, help="Seconds for the agent, if fewer than there are.")
+        float | None,
+        float_option(
+            min=1,
+            help="Time limit of the agent, in seconds, if shorter than that of the challenge.",
+        ),
     ] = None,
     folder: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where the agent finds its files.")
+        Path | None, typer.Option(metavar="DIR", help="Folder for the files of the challenge.")
     ] = None,
     memoryless: Annotated[
-        bool, typer.Option("--memoryless", help="The agent keeps nothing of earlier attempts.")
+        bool,
+        typer.Option(
+            "--memoryless", help="Declare that the agent remembers nothing of earlier attempts."
+        ),
     ] = False,
     idempotency_key: Annotated[
         str | None,
-        typer.Option(metavar="KEY", help="Repeated with the same key, it is entered only once."),
+        typer.Option(
+            metavar="KEY", help="Repeat the command with the same key to enter only once."
+        ),
     ] = None,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
@@ -97,16 +114,16 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Let an agent compete: enter, work, check, submit, compare.
+    """Let an agent play a challenge: enter, run the agent, check its answer, submit, show score.
 
-    A program gets its brief on standard input and in the folder TALLY_FOLDER, and prints its answer
-    or writes it to TALLY_ANSWER; a function gets the brief and returns the answer.
+    A program reads its task from standard input and the folder TALLY_FOLDER, and prints its answer
+    or writes it to the file TALLY_ANSWER. A function gets the task and returns the answer.
     """
     if sum(each is not None for each in (program, function, answer)) != 1:
         hint = 'as in --program "python agent.py", or --function agent.py:solve'
         raise InvalidInput("give one of --program, --function and --answer", hint=hint)
     if challenge is None and attempt is None:
-        raise InvalidInput("it is not said which challenge", hint="see: tally challenge list")
+        raise InvalidInput("no challenge is named", hint="see: tally challenge list")
 
     player = None if answer is not None else make_agent(program, function)
     with _open_client(server, db, insecure_local, judge_model) as (client, name):
@@ -118,7 +135,7 @@ def compete(  # noqa: PLR0913, PLR0917 (the options of a command)
             memoryless=memoryless,
             key=idempotency_key,
         )
-        # Who was not told whether the answer arrived types the command again.
+        # The command may be repeated when it is not known whether the answer arrived.
         found = None if attempt is None else contest.find_result(attempt)
         if found is None or found.state not in _TAKEN:
             entered = contest.enter(entrance).attempt
@@ -173,14 +190,14 @@ def _open_client(
         judge_model=judge_model,
     )
     tell_store(db)
-    # A key in the environment is for another server: here nobody needs one.
+    # A key in the environment is for another server; this one needs none.
     with serve_beside(Service(settings)) as address, Client(address, "") as client:
         yield client, "own"
 
 
 @contextmanager
 def _keep_open(contest: Contest, again: dict[str, str]) -> Iterator[None]:
-    """Whatever ends it before the answer is taken: the attempt is still there, and how to go on."""
+    """Show how to continue the attempt if an error or Ctrl-C ends the command early."""
     try:
         yield
     except (Exception, KeyboardInterrupt) as error:
@@ -188,7 +205,7 @@ def _keep_open(contest: Contest, again: dict[str, str]) -> Iterator[None]:
             say(f"tally: {error.render()}", err=True)
         left = contest.seconds_left
         if contest.is_taken or left > 0:
-            still = f"The attempt is still open, for {format_seconds(left)}. Go on with:"
+            still = f"The attempt is still open, for {format_seconds(left)}. Continue with:"
             say("The answer is taken. See its score with:" if contest.is_taken else still, err=True)
             say(f"  {_write_next(contest, again)}", err=True)
         if isinstance(error, TallymarkError):
@@ -197,7 +214,7 @@ def _keep_open(contest: Contest, again: dict[str, str]) -> Iterator[None]:
 
 
 def _list_options(**given: str | bool | None) -> dict[str, str]:
-    """What was typed and is to be typed again."""
+    """Options to repeat in a follow-up command."""
     return {
         f"--{name.replace('_', '-')}": "" if value is True else quote(str(value))
         for name, value in given.items()
@@ -233,13 +250,13 @@ def _say_entered(contest: Contest) -> None:
 
 
 def _stop_if_found(checked: CheckedAnswer, *, check: bool, force: bool) -> None:
-    """What costs points is said before it costs them."""
+    """Show the findings of the check; stop on a warning unless `force` is set."""
     for each in checked.findings:
         said = ": ".join(filter(None, (each.place, each.message)))
         say(f"{each.severity}: {clean_line(said)}{f'; {each.hint}' if each.hint else ''}", err=True)
     if any(each.severity == "warning" for each in checked.findings) and not force:
         if not check:
-            say("Not submitted: mend it, or submit it as it is with --force.", err=True)
+            say("Not submitted: fix the answer, or submit it with --force.", err=True)
         raise typer.Exit(_GATE_FAILED)
 
 
@@ -305,7 +322,7 @@ def _list_place(
 def _list_above(above: Above | None, rank: int | None) -> Iterator[str]:
     if above is None:
         if rank == 1:
-            yield "Nobody is above."
+            yield "No agent is above."
         return
     ahead = f", ahead by {format_digits(abs(above.gap))}" if above.gap else ", as much, and earlier"
     ahead = "" if above.gap is None else ahead

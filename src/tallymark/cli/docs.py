@@ -13,10 +13,10 @@ from tallymark.web.docs_tree import load_docs
 
 def docs(
     page: Annotated[
-        str | None, typer.Argument(metavar="[PAGE]", help="Print this page, such as formulas.")
+        str | None, typer.Argument(metavar="[PAGE]", help="Page to print, such as formulas.")
     ] = None,
 ) -> None:
-    """List the pages of the documentation, or print one. `tally view` has them at /docs."""
+    """List the pages of the documentation, or print one. `tally view` shows them at /docs."""
     tree = load_docs()
     if page is None:
         listed = [each for each in tree.list_pages() if "/" not in each.name]

@@ -34,17 +34,17 @@ _BEHIND = {
 def doctor(
     backend: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Ask about this sandbox: bubblewrap or landlock."),
+        typer.Option(metavar="NAME", help="Check this sandbox: bubblewrap or landlock."),
     ] = None,
     conformance: Annotated[
-        bool, typer.Option("--conformance", help="Also attack the sandbox, and see it hold.")
+        bool, typer.Option("--conformance", help="Also attack the sandbox to test it.")
     ] = False,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Say which layers of the sandbox work here, and what to install.
+    """Check which layers of the sandbox work on this machine, and say what to install.
 
-    Exits with 0 when untrusted code can be run safely on this machine, with 3 when it cannot.
+    Exits with 0 if untrusted code can be run safely here, with 3 if it cannot.
     """
     machine = probe()
     chosen, problem, sights = None, None, []
@@ -74,7 +74,7 @@ def doctor(
 
 
 def _check_leaks(policy: Policy, db: str | None) -> list[CheckedPath]:
-    """What an organiser keeps, and whether plugins and programs could open it."""
+    """Check whether plugins and programs could open files of an organiser."""
     places = {"home": Path.home(), "folder": Path.cwd(), "challenges": Path("challenges")}
     with suppress(InvalidInput):
         path = parse_address(db or os.environ.get("TALLY_DB")).path
@@ -86,19 +86,21 @@ def _check_leaks(policy: Policy, db: str | None) -> list[CheckedPath]:
 
 def _describe_policy(policy: Policy, machine: Machine, sights: list[CheckedPath]) -> list[str]:
 
-    lines = [f"untrusted code is run behind {_BEHIND[policy.backend]}"]
+    lines = [f"untrusted code is isolated by {_BEHIND[policy.backend]}"]
     if policy.fallback:
         lines.append(f"this is the weaker sandbox, because of {policy.fallback}")
     kept = machine.has(MEMORY_GROUPS)
-    how = "kept by the kernel" if kept else "looked at every 20 ms, and can be passed in between"
+    how = (
+        "enforced by the kernel" if kept else "checked every 20 ms, and can be exceeded in between"
+    )
     lines.append(f"the memory of programs is {how}")
     hidden = [sight.what for sight in sights if not sight.seen_by]
     if hidden:
-        lines.append(f"out of sight of plugins and programs: {', '.join(hidden)}")
+        lines.append(f"hidden from plugins and programs: {', '.join(hidden)}")
     for sight in sights:
         if sight.seen_by:
             who = " and ".join(sight.seen_by)
-            lines.append(f"IN SIGHT of {who}: {sight.what} ({sight.path}); move it elsewhere")
+            lines.append(f"VISIBLE to {who}: {sight.what} ({sight.path}); move it elsewhere")
     return lines
 
 
@@ -116,11 +118,11 @@ def _attack_sandbox(policy: Policy, *, aloud: bool) -> dict[str, list[str]]:
         for case in load_attacks(policy.backend):
             outcomes[case.name] = failures = suite.failures(sandbox, case)
             if aloud:
-                word, style = ("FAILED", "red") if failures else ("held", "green")
+                word, style = ("FAILED", "red") if failures else ("blocked", "green")
                 say(StyledLine("\n  ".join([f"{word}  {case.name}", *failures]), style))
     if aloud:
         broken = sum(map(bool, outcomes.values()))
-        say(f"{len(outcomes) - broken} of {len(outcomes)} attacks held off")
+        say(f"{len(outcomes) - broken} of {len(outcomes)} attacks blocked")
     return outcomes
 
 
@@ -174,5 +176,5 @@ def _describe_database(db: str | None) -> str:
     except InvalidInput as error:
         return f"unusable: {error}"
     if address.path is not None and not address.path.exists():
-        return f"{address.shown} (made when first needed)"
+        return f"{address.shown} (created on first use)"
     return address.shown

@@ -1,4 +1,4 @@
-"""`tally export`: what is kept, as tables for DuckDB, Polars, Spark and others."""
+"""`tally export`: stored data as Parquet tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tallymark.cli.options import Db, Json, Live, Server
+from tallymark.cli.options import CommandGroup, Db, Json, Live, Server
 from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
 from tallymark.service.tables import ATTEMPTS, RESULTS, SCORES, TRACES, RunNotes, write_table
@@ -17,31 +17,26 @@ from tallymark.text import format_count, say
 if TYPE_CHECKING:
     from tallymark.service.exports import Exports
 
-app = typer.Typer(no_args_is_help=True, help="Write what is kept as Parquet, for other tools.")
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
 
 Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="FILE", help="The file: NAME.parquet.")
+    Path, typer.Option("--output", "-o", metavar="FILE", help="File to write: NAME.parquet.")
 ]
 Filter = Annotated[
-    str, typer.Option("--filter", help="Which traces, as `tally traces list` takes it.")
+    str, typer.Option("--filter", help="Filter of traces, as for `tally traces list`.")
 ]
-
-
-@app.callback()
-def _export() -> None:
-    """Write what is kept as Parquet, for other tools."""
 
 
 @app.command()
 def attempts(
-    challenge: Annotated[str, typer.Argument(help="The challenge.")],
+    challenge: Annotated[str, typer.Argument(help="Challenge to export.")],
     output: Output,
     live: Live = False,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Attempts at a challenge with their scores, one a row, oldest first."""
+    """Export the attempts at a challenge with their scores, one per row, oldest first."""
     _write(
         output,
         ATTEMPTS,
@@ -57,13 +52,13 @@ def results(
     output: Output,
     runs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN]...", help="Runs by their ids or `latest`; all without any."),
+        typer.Argument(metavar="[RUN]...", help="Runs, by id or `latest`. Default: all."),
     ] = None,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Results of runs, one case a row."""
+    """Export the results of runs, one case per row."""
     notes = RunNotes()
     _write(
         *(output, RESULTS, db, server, as_json),
@@ -80,7 +75,7 @@ def traces(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Production traces with their spans, one a row."""
+    """Export stored traces with their spans, one per row."""
     _write(output, TRACES, db, server, as_json, lambda exports: exports.traces(filter_))
 
 
@@ -92,7 +87,7 @@ def scores(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Scores of traces by rules and people, and people's scores of cases, one a row."""
+    """Export the scores of traces by rules and people, and of cases by people, one per row."""
     _write(output, SCORES, db, server, as_json, lambda exports: exports.scores(filter_))
 
 

@@ -11,15 +11,13 @@ from typing import Annotated
 import typer
 from typer.core import TyperCommand
 
-from tallymark.cli.options import Json
+from tallymark.cli.options import CommandGroup, Json
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import FormulaError, InvalidInput
 from tallymark.formula import MORE_METRICS, RUN_METRICS, Formula, Names
 from tallymark.text import say, wrap_lines
 
-app = typer.Typer(
-    help="Check a scoring formula, or explain the score that it gives.", no_args_is_help=True
-)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
 
 _OPTION = re.compile("--[a-z][a-z-]*(=|$)")
 
@@ -31,7 +29,7 @@ class _FormulaCommand(TyperCommand):
         names = {name for each in self.params for name in (*each.opts, *each.secondary_opts)}
         names |= {*ctx.help_option_names}
         for at, word in enumerate(args):
-            if word == "--":  # whoever typed it has said where options end
+            if word == "--":  # an explicit end of the options
                 break
             before = args[at - 1] if at else ""
             value = before in names and not before.endswith(("json", "-h", "--help"))
@@ -52,7 +50,7 @@ EvalsOption = Annotated[
     typer.Option(
         "--name",
         metavar="NAME",
-        help="An eval of your suite: makes NAME, NAME_latency and NAME_cost known. Repeat it.",
+        help="Eval of your suite: declares NAME, NAME_latency and NAME_cost. Repeatable.",
     ),
 ]
 
@@ -64,7 +62,7 @@ def check(
     name: EvalsOption = None,
     as_json: Json = False,
 ) -> None:
-    """Say what is wrong with a formula, or what its scores can be."""
+    """Check a formula: report mistakes, or the range of its scores."""
     text = _read_formula(formula, file)
     with _telling_problems(text, as_json=as_json):
         parsed = Formula.parse(text, Names.of_run(name or ()))
@@ -90,11 +88,11 @@ def explain(
     file: FileOption = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A value to put in. Repeat it."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Value of a name. Repeatable."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show how a score comes about: the formula with values, and each term's share."""
+    """Explain a score: the formula with values, and each term's share."""
     values = dict(_parse_setting(each) for each in settings or ())
     text = _read_formula(formula, file)
     with _telling_problems(text, as_json=as_json):
@@ -107,7 +105,7 @@ def explain(
 
 @contextmanager
 def _telling_problems(text: str, *, as_json: bool) -> Iterator[None]:
-    """What is wrong with a formula is said as JSON where that was asked for."""
+    """Print the problems of a formula as JSON if `as_json` is set."""
     try:
         yield
     except FormulaError as error:

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from tallymark.service.tracks import TrackBoard
 
 VERSUS_LEGEND = (
-    "FLOOR: lower bound of the strength; players are sorted by it. Those who play both sides have a"
-    " strength for each. ?: provisional, +-200 or more."
+    "FLOOR: lower bound of the strength (95 %); the table is sorted by it. An agent that plays both"
+    " sides has a strength for each. ?: provisional, +-200 or more."
 )
 Shown: TypeAlias = "tuple[Mapping[str, Board | TrackBoard], list[str | Table]]"
 """Boards for `--json`, by side in red against blue, and for people."""
@@ -53,14 +53,14 @@ _LARGEST_PAGE = 1000
 
 @dataclass(frozen=True, slots=True)
 class _BoardPage:
-    """Which part of a board is asked for."""
+    """The requested part of a board."""
 
     agent: str | None
     limit: int
     offset: int
     live: bool
     has_tried: Callable[[], bool]
-    """Whether the agent has an attempt."""
+    """Tests if the agent has an attempt."""
 
     def read(self, get: Callable[..., B], **more: Any) -> B:
         """Read the part of a board, which may be longer than a page."""
@@ -82,7 +82,7 @@ class _BoardPage:
         return cast("B", board)
 
     def refuse_agent(self, board: str, known: Iterable[str]) -> InvalidInput:
-        """The error for an agent that nobody has seen there."""
+        """The error for an agent without a review there."""
         near = suggest(self.agent or "", known)
         hint = f"did you mean {near!r}?" if near else f"see: tally leaderboard {board}"
         return InvalidInput(f"{self.agent!r} is not on the board of {board}", hint=hint)
@@ -91,28 +91,25 @@ class _BoardPage:
 def leaderboard(  # noqa: PLR0913, PLR0917 (the options of a command)
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="CHALLENGE", help="A published challenge or track, or a track.yaml."
-        ),
+        typer.Argument(metavar="CHALLENGE", help="Published challenge or track, or a track.yaml."),
     ],
     agent: Annotated[
-        str | None, typer.Option(help="Show the places around this agent instead of the top.")
+        str | None, typer.Option(help="Show the ranks around this agent instead of the top.")
     ] = None,
     limit: Limit = 20,
-    offset: Annotated[int, typer.Option(min=0, help="Skip this many places.")] = 0,
+    offset: Annotated[int, typer.Option(min=0, help="Skip the first N ranks.")] = 0,
     live: Live = False,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print a table for spreadsheets.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV.")] = False,
 ) -> None:
     """Show a leaderboard: the best attempt of every agent, in order.
 
-    TRIES counts the attempts of an agent that were scored: none that it withdrew, that expired or
-    failed, or that is void.
+    TRIES counts the scored attempts of an agent, without withdrawn, expired, failed and void ones.
     """
     if as_json and as_csv:
-        raise InvalidInput("--json and --csv cannot both be had", hint="leave one of them out")
+        raise InvalidInput("--json and --csv exclude each other", hint="leave one of them out")
     with open_resources(db, server) as tally:
         page = _BoardPage(agent, limit, offset, live, partial(_has_tried, tally, name, agent, live))
         if name.endswith((".yaml", ".yml")):
@@ -176,7 +173,7 @@ def _show_board(tally: Resources, challenge: Challenge, page: _BoardPage) -> Sho
         why = "no attempt of it has a score that ranks"
         return {name: board}, [f"{page.agent} is not on the board of {name}: {why}"]
     why = " yet" if not size else " so far down"
-    return {name: board}, [f"nobody is on the board of {name}{why}"]
+    return {name: board}, [f"no agent is on the board of {name}{why}"]
 
 
 def _has_tried(tally: Resources, name: str, agent: str | None, live: bool) -> bool:
@@ -199,7 +196,7 @@ def _write_title(title: str, size: int) -> str:
 def _make_board_table(
     found: list[Standing], strategy: Strategy, labels: Mapping[str, str]
 ) -> Table:
-    # Where nobody sent any, nobody asks how far trajectories can be believed.
+    # The column is shown only if an agent sent a trajectory.
     sent = any(each.trajectory_level != "none" for each in found)
     levels = ("TRAJECTORY",) if sent else ()
     heads = ("RANK", "AGENT", strategy.heading, "TRIES", *levels, "SUBMITTED (UTC)", "ATTEMPT")
@@ -229,7 +226,7 @@ def _show_versus(tally: Resources, challenge: Challenge, page: _BoardPage) -> Sh
         whole = [tally.boards.get(name, side=side, live=page.live) for side in sides]
         raise page.refuse_agent(name, {each.agent for board in whole for each in board.items})
     if not any(board.items for board in boards.values()):
-        return boards, [f"nobody has met at {name} yet"]
+        return boards, [f"no agents have met at {name} yet"]
     parts: list[str | Table] = [challenge.title]
     labels = _make_labels(*boards.values())
     for side, board in boards.items():
@@ -287,7 +284,7 @@ def _show_track(tally: Resources, named: Path | str, page: _BoardPage) -> Shown:
         raise page.refuse_agent(str(named), [each.agent for each in top.items])
     note = [f"\nFrozen: {list_some(frozen)}."] if frozen else []
     if not found:
-        return {track.name: board}, [f"nobody is on the board of {track.name} yet", *note]
+        return {track.name: board}, [f"no agent is on the board of {track.name} yet", *note]
     title = f"{_write_title(track.title, board.agents)}, {track.combine}"
     table = _make_track_table(track.challenges, found, _make_labels(board))
     return {track.name: board}, [title, "", table, *note]
@@ -312,12 +309,13 @@ def _make_track_table(
 
 
 LEGEND = (
-    "FLOOR: lower bound of the strength; agents are sorted by it. ?: provisional, +-200 or more."
+    "FLOOR: lower bound of the strength (95 %); the table is sorted by it. ?: provisional, +-200 or"
+    " more."
 )
 
 
 def ratings(
-    k: Annotated[int, typer.Option("-k", min=1, help="For pass@k and pass^k.")] = 3,
+    k: Annotated[int, typer.Option("-k", min=1, help="The k of pass@k and pass^k.")] = 3,
     live: Live = False,
     db: Db = None,
     server: Server = None,
@@ -325,10 +323,10 @@ def ratings(
 ) -> None:
     """Show the ratings of agents and the difficulty of challenges.
 
-    Elo moves with every attempt. Strength and difficulty are fitted to all attempts together, with
-    95 % intervals. Agents are sorted by the floor, the lower bound of their strength.
-    pass@1 is the share of attempts that were won, as the mean over an agent's challenges; pass@k
-    and pass^k are means over those challenges alone that it tried k times or more.
+    Elo changes with every attempt. Strength and difficulty are fitted to all attempts together,
+    with 95 % intervals. Agents are sorted by FLOOR, the lower bound of their strength.
+    pass@1 is the share of attempts won, averaged over the challenges of an agent; pass@k and pass^k
+    are averaged over the challenges that it tried at least k times.
     """
     with open_resources(db, server) as tally:
         first = tally.ratings.list(k=k, live=live)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
-from typer.core import TyperGroup
 
-from tallymark.cli.options import Db, FieldMapping, Json, Server
+from tallymark.cli.options import CommandGroup, Db, FieldMapping, Json, Server
 from tallymark.cli.progress import show_progress
 from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from tallymark.traces import Trace
 
 
-class _Kinds(TyperGroup):
-    """What can be loaded; a file in its place is answered with the command that was meant."""
+class _Kinds(CommandGroup):
+    """Kinds of data to load. A file name instead of a kind gets a hint."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in self.commands and Path(args[0]).exists():
@@ -40,14 +39,7 @@ class _Kinds(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(
-    cls=_Kinds, no_args_is_help=True, help="Load what other tools, or tally export, wrote."
-)
-
-
-@app.callback()
-def _load() -> None:
-    """Load what other tools wrote down, or tally export."""
+app = typer.Typer(cls=_Kinds, no_args_is_help=True)
 
 
 @app.command()
@@ -56,21 +48,21 @@ def traces(  # noqa: PLR0913, PLR0917 (the options of a command)
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Files or folders of traces: what tally score reads, or tally export wrote.",
+            help="Files or folders of traces, in any format that tally score or export knows.",
         ),
     ],
     format_: Annotated[
-        str | None, typer.Option("--format", help="The format, where it cannot be told.")
+        str | None, typer.Option("--format", help="Format of the files, if it is not recognised.")
     ] = None,
     fields: FieldMapping = None,
     skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Go on after records that cannot be read.")
+        bool, typer.Option("--skip-broken", help="Skip records that cannot be read.")
     ] = False,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Keep the traces of files. Loading the same again adds nothing."""
+    """Load traces from files. Loading the same traces again adds nothing."""
     if any(map(_is_table, files)):
         _load_tables(files, db, server, as_json)
         return
@@ -97,7 +89,7 @@ def traces(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 
 def _is_table(path: Path) -> bool:
-    """Whether it is a Parquet file, or a folder of nothing else, as Spark writes it."""
+    """Check for a Parquet file, or a folder of Parquet files as Spark writes it."""
     if path.suffix == ".parquet":
         return True
     found = [each for each in path.glob("*") if not each.name.startswith((".", "_"))]
@@ -118,7 +110,7 @@ def _load_tables(files: list[Path], db: str | None, server: str | None, as_json:
 
 
 def _try_tables(kind: str, files: list[Path]) -> None:
-    """Has another process read them first: some damaged files end whoever reads them."""
+    """Read the files in another process first: some damaged files crash the reader."""
     from tallymark.service.tables import TABLES  # noqa: PLC0415 (loads SQLAlchemy)
 
     for each in files:
@@ -150,7 +142,7 @@ File = Annotated[
     Path,
     typer.Argument(
         metavar="FILE",
-        help="A Parquet file that tally export wrote, or another tool in its shape; or a folder.",
+        help="Parquet file or folder, written by `tally export` or in the same format.",
     ),
 ]
 
@@ -159,12 +151,15 @@ File = Annotated[
 def attempts(
     file: File,
     challenge: Annotated[
-        str | None, typer.Option("--challenge", help="For this one, not the one that it names.")
+        str | None,
+        typer.Option(
+            "--challenge", help="Load into this challenge instead of the one in the file."
+        ),
     ] = None,
     db: Db = None,
     as_json: Json = False,
 ) -> None:
-    """Put attempts that ended back, as they were, with their board. They rate nobody."""
+    """Load ended attempts with their board. They do not change ratings."""
     _try_tables("attempts", [file])
     with open_resources(db, None) as tally:
         done = tally.loads.attempts(file, challenge)
@@ -180,7 +175,7 @@ def attempts(
 
 @app.command()
 def results(file: File, db: Db = None, as_json: Json = False) -> None:
-    """Put runs with their results back. Nothing that they name is run here."""
+    """Load runs with their results. Nothing is run."""
     _try_tables("results", [file])
     with open_resources(db, None) as tally:
         done = tally.loads.results(file)
@@ -199,7 +194,7 @@ def results(file: File, db: Db = None, as_json: Json = False) -> None:
 
 @app.command()
 def scores(file: File, db: Db = None, as_json: Json = False) -> None:
-    """Put scores back, of traces and cases that are there."""
+    """Load scores of traces and cases that are in the store."""
     _try_tables("scores", [file])
     with open_resources(db, None) as tally:
         done = tally.loads.scores(file)

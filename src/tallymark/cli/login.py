@@ -32,35 +32,40 @@ _KEY, _INVITATION = "tly_", "tli_"
 
 def login(  # noqa: PLR0913, PLR0917 (the options of a command)
     url: Annotated[
-        str | None, typer.Argument(metavar="URL", help="The server.", show_default=False)
+        str | None, typer.Argument(metavar="URL", help="Address of the server.", show_default=False)
     ] = None,
     profile: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="What to call it; else as it was, or by its host."),
+        typer.Option(
+            metavar="NAME", help="Name for the server. Default: its present name, or its host."
+        ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(metavar="-", help="- reads the key from stdin; else it is asked.")
+        str | None,
+        typer.Option(metavar="-", help="Read the key from stdin with -. Default: prompt for it."),
     ] = None,
     invitation: Annotated[
         str | None,
-        typer.Option(metavar="CODE", help="Take up an invitation, tli_..., to a key of your own."),
+        typer.Option(
+            metavar="CODE", help="Accept an invitation (tli_...) to get a key of your own."
+        ),
     ] = None,
     agent: Annotated[
-        str | None, typer.Option(metavar="HANDLE", help="The agent that will compete for you.")
+        str | None, typer.Option(metavar="HANDLE", help="Agent that will compete for you.")
     ] = None,
     owner: Annotated[
-        str | None, typer.Option(help="Whose the key will be, where the invitation does not say.")
+        str | None, typer.Option(help="Owner of the key, if the invitation does not name one.")
     ] = None,
     list_: Annotated[
-        bool, typer.Option("--list", help="List the servers that are known; keys are not shown.")
+        bool, typer.Option("--list", help="List the saved servers, without their keys.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Keep the key to a server, in a file that only you can read.
+    """Save the key of a server, in a file that only you can read.
 
-    Where registration is open, --agent and --owner alone register an agent and keep its key.
+    If registration is open, --agent and --owner alone register an agent and save its key.
 
-    After that --server NAME, or TALLY_SERVER=NAME, has commands ask that server.
+    Afterwards, --server NAME or TALLY_SERVER=NAME makes commands use that server.
     """
     if list_:
         _list_profiles(as_json=as_json)
@@ -73,8 +78,8 @@ def login(  # noqa: PLR0913, PLR0917 (the options of a command)
     url, known = read_url(url), read_profiles().profiles
     if can_be_overheard(url):
         say(
-            f"tally: {url} is not encrypted, and whoever is in between can read the key:"
-            " use https where the server has it",
+            f"tally: {url} is not encrypted, and others on the network can read the key:"
+            " use https if the server supports it",
             err=True,
         )
     registered = None
@@ -88,7 +93,7 @@ def login(  # noqa: PLR0913, PLR0917 (the options of a command)
     caller = _ask_who(url, secret)
     name = profile or name_profile(url, known)
     if "://" in name or not name.strip() or name != name.strip():
-        raise InvalidInput(f"--profile {name!r} is no name", hint="as in --profile team")
+        raise InvalidInput(f"--profile {name!r} is not a valid name", hint="as in --profile team")
     kept = Profile(url=url, key=secret, name=caller.name, role=caller.role, agent=caller.agent)
     keep_profile(name, kept)
     if as_json:
@@ -96,30 +101,34 @@ def login(  # noqa: PLR0913, PLR0917 (the options of a command)
         return
     say(f"{_tell_caller(caller)}, at {url}")
     first = "challenge list" if caller.role == "agent" else "runs"
-    say(f"Known as {name}: tally {first} --server {name}, or set TALLY_SERVER={name}", err=True)
+    say(f"Saved as {name}: tally {first} --server {name}, or set TALLY_SERVER={name}", err=True)
 
 
 def logout(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="As in tally login --list; the current.")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Server, as `tally login --list` shows it. Default: the current one.",
+        ),
     ] = None,
 ) -> None:
-    """Forget the key to a server. The key itself still works, until somebody revokes it."""
+    """Remove the saved key of a server. The key itself works until it is revoked."""
     named = name or read_profiles().current
     if named is None:
         raise NotFound("you are not logged in anywhere", hint="log in with: tally login URL")
     gone = forget_profile(named)
     say(
-        f"{named} is forgotten; the key still works at {gone.url} until it is revoked",
+        f"removed the key of {named}; it still works at {gone.url} until it is revoked",
         err=True,
         wrap=True,
     )
 
 
 def whoami(server: Server = None, as_json: Json = False) -> None:
-    """Show who you are to a server.
+    """Show which account a server knows you as.
 
-    Without --server, to the one that you logged in to last.
+    Without --server, the server of your last login is used.
     """
     address = find_address(server, in_file=session.server_in_file)
     caller = _ask_who(address.url, address.key)
@@ -134,15 +143,17 @@ def _read_secret(url: str, key: str | None, invitation: str | None) -> str:
         raise InvalidInput("--key and --invitation exclude each other", hint="leave one out")
     if invitation is not None:
         if not invitation.startswith(_INVITATION):
-            hint = "an invitation begins with tli_; a key is asked for, or piped in with --key -"
-            raise InvalidInput("--invitation is no invitation", hint=hint)
+            hint = "an invitation begins with tli_; type a key at the prompt, or use --key -"
+            raise InvalidInput("--invitation is not an invitation code", hint=hint)
         return invitation.strip()
     if key is not None and key != "-":
         hint = "leave --key out and type it, or pipe it in with --key -"
-        raise InvalidInput("a key on the command line is in the shell's history", hint=hint)
+        raise InvalidInput(
+            "a key on the command line would be stored in the shell history", hint=hint
+        )
     if key is None and not sys.stdin.isatty():
         hint = "pipe it in with --key -, or take up an invitation with --invitation"
-        raise InvalidInput("a key is typed at a terminal, and there is none", hint=hint)
+        raise InvalidInput("no terminal to type the key on", hint=hint)
     if key is None:
         typed = typer.prompt(f"Key to {url}, or an invitation", hide_input=True)
     else:
@@ -153,7 +164,9 @@ def _read_secret(url: str, key: str | None, invitation: str | None) -> str:
         or not secret.isascii()
         or not secret.isprintable()
     ):
-        raise InvalidInput("this is no key", hint="a key begins with tly_, an invitation with tli_")
+        raise InvalidInput(
+            "this is not a key", hint="a key begins with tly_, an invitation with tli_"
+        )
     return secret
 
 
@@ -164,7 +177,7 @@ def _accept(url: str, code: str, agent: str | None, owner: str | None) -> str:
             with Client(url, key) as client:
                 return client.invitations.accept(code, agent=agent, owner=owner).secret or ""
         except NotSignedIn:
-            # The key that is kept for this address may be revoked, or of a server that is gone.
+            # The saved key of this address may be revoked, or belong to a former server.
             if key == "":
                 raise
     raise AssertionError
@@ -182,7 +195,7 @@ def _register(url: str, agent: str, owner: str) -> str | None:
 
 
 def _keeps_key_of(owner: str, url: str) -> bool:
-    """Whether the key that is kept for the server is this owner's; another's would be refused."""
+    """Check if the saved key of the server belongs to this owner; another owner's is refused."""
     try:
         with Client(url) as client:
             return client.accounts.me().owner == owner
@@ -191,11 +204,11 @@ def _keeps_key_of(owner: str, url: str) -> bool:
 
 
 def _ask_who(url: str, key: str | None) -> Account:
-    """Who the key makes us; a key that is no good is refused by the server."""
+    """Ask the server for the account of a key. An invalid key is refused."""
     with Client(url, key) as client:
         caller = client.accounts.me()
     if caller.role == "anonymous" and key is None:
-        raise NotSignedIn(f"no key is kept for {url}", hint=f"log in: tally login {url}")
+        raise NotSignedIn(f"no key is saved for {url}", hint=f"log in: tally login {url}")
     return caller
 
 
@@ -222,7 +235,7 @@ def _list_profiles(*, as_json: bool) -> None:
         ]
         say(Table(heads, rows, cut=("ADDRESS", "KEY OF"), drop=("ROLE",)))
     else:
-        say("no server is known; log in with: tally login URL", wrap=True)
+        say("no server is saved; log in with: tally login URL", wrap=True)
 
 
 def _describe(name: str, profile: Profile, *, current: bool) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""The `tally` command: which commands there are, and how every one of them fails or is stopped.
+"""The `tally` command: the table of commands, and how they fail or are stopped.
 
-Commands import what they need when they run, so that `tally --help` stays quick.
+Only the module of the command that is run is imported, so that `tally --help` is fast.
 """
 
 from __future__ import annotations
@@ -155,9 +155,9 @@ def find_settings_file() -> Path | None:
 
 
 class _Outlet(io.FileIO):
-    """Where output goes as long as somebody reads it; after that it goes nowhere.
+    """A stream that discards its output once the reader is gone.
 
-    So neither `| head` nor a terminal that was closed spoils what a command does besides printing.
+    A command finishes its work although `| head` or a closed terminal has ended its output.
     """
 
     def write(self, data: Any, /) -> int:
@@ -173,8 +173,8 @@ class _Outlet(io.FileIO):
 
 
 def _open_outlet(stream: Any) -> Any:
-    """The stream, or one like it that outlives its reader; nowhere, where there is none."""
-    if stream is None:  # closed by whoever started us
+    """Wrap a stream so that it survives its reader; a missing stream discards its output."""
+    if stream is None:  # closed by the parent process
         return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 (to the end)
     try:
         found = os.fstat(stream.fileno())
@@ -195,7 +195,7 @@ def _open_outlet(stream: Any) -> Any:
 
 
 def _read_typed() -> None:
-    """What holds for every command: colours, width, `help`, and how hints call it and its store."""
+    """Read settings of all commands from `sys.argv`: colours, width, `help`, names in hints."""
     if sys.stdout.isatty():
         text.columns = get_terminal_size().columns
     for flag, variable in (("--color", "FORCE_COLOR"), ("--no-color", "NO_COLOR")):
@@ -215,7 +215,7 @@ def _read_typed() -> None:
     for word, after in zip(sys.argv, [*sys.argv[1:], ""], strict=True):
         flag, _, given = word.partition("=")
         value = (given or after) if flag == "--db" else ""
-        if value and "@" not in value:  # which may be a password's end, and is not said again
+        if value and "@" not in value:  # an address with a password is not repeated
             text.place = f" --db {shlex.quote(value)}"
 
 
@@ -232,7 +232,7 @@ class _TopGroup(TyperGroup):
 
 
 def _explain_misuse(error: TyperException) -> str:
-    """One sentence for a wrong option or argument; help where only a group was named."""
+    """Message for a wrong option or argument; the help of a group without a command."""
     said, context = error.format_message(), getattr(error, "ctx", None)
     if said.startswith("Usage:"):
         return said
@@ -250,7 +250,7 @@ def _explain_misuse(error: TyperException) -> str:
 
 
 def _find_close(said: str, context: Any) -> list[str]:
-    """What may have been meant by a command, an option or a value that does not exist."""
+    """Suggestions for a command, an option or a value that does not exist."""
     command, called = context.command, context.command_path
     if found := re.fullmatch(r"No such option: (-\S+)", said):
         known = [name for each in command.params for name in (*each.opts, *each.secondary_opts)]
@@ -269,7 +269,7 @@ def _find_close(said: str, context: Any) -> list[str]:
 
 
 def _has_folder() -> bool:
-    """Whether the current folder is still there."""
+    """Check that the current folder still exists."""
     try:
         os.getcwd()  # noqa: PTH109 (it is the question itself)
     except FileNotFoundError:
@@ -278,12 +278,12 @@ def _has_folder() -> bool:
 
 
 def _explain_surprise(error: Exception) -> tuple[str, int]:
-    """What nobody saw coming, mostly a mistake of ours, and the exit code."""
+    """Message and exit code of an unexpected error, mostly a bug."""
     if isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None:
         return "the output could not be written: no space is left", 3
     if not _has_folder():
-        return "the current folder was deleted; go to one that is there", 2
-    hint = "this is a mistake in Tallymark; TALLY_DEBUG=1 shows where"
+        return "the current folder was deleted; change to another folder", 2
+    hint = "this is a bug in Tallymark; set TALLY_DEBUG=1 to see the traceback"
     return f"{type(error).__name__}: {error}; {hint}", 3
 
 
@@ -326,9 +326,9 @@ def _find_in_groups(word: str) -> list[str]:
 
 
 def main() -> None:
-    """Runs `tally`. Errors become one sentence on stderr and an exit code; never a traceback."""
-    # Results form no circles, and a run may have a hundred thousand: looking for circles among
-    # them as often as Python does takes a sixth of the time, and finds none.
+    """Run `tally`. Errors become one sentence on stderr and an exit code, never a traceback."""
+    # Results have no reference cycles, and a run may have 100,000: collecting garbage at the
+    # default frequency takes a sixth of the time, and finds none.
     gc.set_threshold(50_000, 20, 20)
     app = typer.Typer(
         name="tally",
@@ -346,7 +346,7 @@ def main() -> None:
     told: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        """Ends like Ctrl-C, whatever that does just now: an event loop has a way of its own."""
+        """End like Ctrl-C, with the handler that an event loop may have set for it."""
         told.append(number)
         interrupt = signal.getsignal(signal.SIGINT)
         if not callable(interrupt):  # ignored, as in the background of a script
@@ -374,5 +374,5 @@ def main() -> None:
         say(f"tally: {said}", err=True)
         sys.exit(code)
     finally:
-        # Python would look at every object once more before it ends: a fifth of a short command.
+        # Python would scan every object again at exit: a fifth of the time of a short command.
         gc.freeze()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tallymark.engine.engine_choice import MOST_WORKERS, EngineChoice, choose_engine
 from tallymark.errors import InvalidInput
@@ -14,12 +15,23 @@ from tallymark.errors import InvalidInput
 if TYPE_CHECKING:
     pass
 
+
+class CommandGroup(TyperGroup):
+    """A group whose help wraps the lines of its commands instead of cutting them."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002 (its signature)
+        """Write a line for each command."""
+        rows = [(name, each.get_short_help_str(limit=1000)) for name, each in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
 Db = Annotated[
     str | None,
     typer.Option(
         "--db",
         metavar="URL",
-        help="Where results are kept; else TALLY_DB, else the nearest .tally/tally.db.",
+        help="Database to use. Default: TALLY_DB, or the nearest .tally/tally.db.",
     ),
 ]
 
@@ -28,7 +40,7 @@ Server = Annotated[
     typer.Option(
         "--server",
         metavar="URL|NAME",
-        help="Ask this server instead, by the key of `tally login`; else TALLY_SERVER.",
+        help="Use this server, with the key saved by `tally login`. Default: TALLY_SERVER.",
     ),
 ]
 
@@ -36,43 +48,45 @@ InsecureLocal = Annotated[
     bool,
     typer.Option(
         "--insecure-local",
-        help="Run untrusted code without a sandbox. Only for code that you wrote.",
+        help="Run untrusted code without a sandbox. Only for code you trust.",
     ),
 ]
-Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most this many.")]
-Live = Annotated[
-    bool, typer.Option("--live", help="Past a freeze: for organisers, not for the public.")
-]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, help="Show at most N.")]
+Live = Annotated[bool, typer.Option("--live", help="Ignore a freeze of the board. For organisers.")]
 LogFormat = Annotated[
     str | None,
     typer.Option(
         "--log-format",
         metavar="FORMAT",
-        help="quiet: mistakes alone; text or json: requests too. Else TALLY_LOG, else quiet.",
+        help="quiet logs errors only; text and json log requests too. Default: TALLY_LOG, quiet.",
     ),
 ]
-Reason = Annotated[str, typer.Option("--reason", help="Why; kept in the log.", show_default=False)]
+Reason = Annotated[
+    str, typer.Option("--reason", help="Reason, stored in the log.", show_default=False)
+]
 JudgeModel = Annotated[
     str | None,
-    typer.Option("--judge", metavar="MODEL", help="The model for challenges judged by a model."),
+    typer.Option(
+        "--judge", metavar="MODEL", help="Model that judges, for challenges judged by a model."
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only the last line.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
-OfTenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Of this tenant.")]
+OfTenant = Annotated[str, typer.Option("--tenant", metavar="NAME", help="Tenant to use.")]
 FieldMapping = Annotated[
     list[str] | None,
     typer.Option(
         "--map",
         metavar="FIELD=KEY",
-        help="A field of your own records: output=reply, input=ask.text. Repeat it.",
+        help="Map a field to a key of your records: output=reply, input=ask.text. Repeatable.",
     ),
 ]
 
 
 def float_option(*, positive: bool = False, **facts: Any) -> Any:
-    """As `typer.Option`, but `nan` is refused: it lies in every range, and no bound stops it.
+    """Like `typer.Option`, but refuse `nan`, which passes every range check.
 
-    With `positive`, so is 0.
+    `positive` also refuses 0.
     """
     return typer.Option(callback=_refuse_zero if positive else _refuse_nan, **facts)
 
@@ -85,7 +99,7 @@ def _refuse_zero(value: float | None) -> float | None:
 
 def _refuse_nan(value: float | None) -> float | None:
     if value is not None and math.isnan(value):
-        raise typer.BadParameter("nan is no number")
+        raise typer.BadParameter("nan is not a number")
     return value
 
 
@@ -94,7 +108,7 @@ EngineName = Annotated[
     typer.Option(
         "--engine",
         metavar="NAME",
-        help="Workers for much work: local, ray or ray:ADDRESS; else TALLY_ENGINE.",
+        help="Run on several workers: local, ray or ray:ADDRESS. Default: TALLY_ENGINE.",
     ),
 ]
 Workers = Annotated[
@@ -103,7 +117,7 @@ Workers = Annotated[
         "--workers",
         min=1,
         max=MOST_WORKERS,
-        help="How many workers; else as many as there are cores.",
+        help="Number of workers. Default: one per core.",
     ),
 ]
 
@@ -124,7 +138,7 @@ def choose_where(
 def choose_for_cases(
     engine: str | None, workers: int | None, alone: Mapping[str, object]
 ) -> EngineChoice | None:
-    """Where cases are asked; `alone` are options for which one process must see them all."""
+    """Choose the engine for cases; options in `alone` need all cases in one process."""
     given = [flag for flag, value in alone.items() if value is not None]
     if given and not engine and not workers:
         return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from tallymark.cli.options import Db, InsecureLocal, Json, Server, float_option
+from tallymark.cli.options import CommandGroup, Db, InsecureLocal, Json, Server, float_option
 from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json, read_text
 from tallymark.errors import InvalidInput
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.plugins import PluginReport
     from tallymark.sandbox import Sandbox
 
-app = typer.Typer(help="Scorer plugins of challenges: check, paused, resume.", no_args_is_help=True)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
 _SHOWN = 5
 
 
@@ -31,25 +31,30 @@ def check(
         str,
         typer.Argument(
             metavar="REF",
-            help="path/file.py:Class, module:Class, builtin.weighted_scorer, the name of an "
+            help="Plugin: file.py:Class, module:Class, builtin.weighted_scorer, the name of an "
             "installed plugin, or 'formula: rating * 10'.",
         ),
     ],
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", "-c", metavar="KEY=VALUE", help="A value, as JSON. Repeat it."),
+        typer.Option(
+            "--config", "-c", metavar="KEY=VALUE", help="Config value, as JSON. Repeatable."
+        ),
     ] = None,
-    config_file: Annotated[Path | None, typer.Option(help="The config, as a JSON file.")] = None,
+    config_file: Annotated[Path | None, typer.Option(help="JSON file with the config.")] = None,
     timeout: Annotated[
-        float, float_option(min=0.01, max=600, help="Seconds that scoring one attempt may take.")
+        float,
+        float_option(min=0.01, max=600, help="Time limit for scoring one attempt, in seconds."),
     ] = DEFAULT_PLUGIN_TIMEOUT_S,
     as_json: Json = False,
     insecure_local: Annotated[
         bool,
-        typer.Option("--insecure-local", help="Run the plugin without a sandbox. Trust it first."),
+        typer.Option(
+            "--insecure-local", help="Run the plugin without a sandbox. Only for code you trust."
+        ),
     ] = False,
 ) -> None:
-    """Try a plugin on ordinary and awkward attempts, and say whether a board can rest on it."""
+    """Test a plugin on ordinary and unusual attempts, and report whether it is safe to rank by."""
     values = _read_config(config or [], config_file)
     report = _check_reference(reference, values, timeout, insecure_local=insecure_local)
     if as_json:
@@ -66,7 +71,7 @@ def paused(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """List the agents whose attempts ended a plugin's process too often to be scored."""
+    """List the agents for which a plugin is paused because their attempts crashed it too often."""
     with open_resources(db, server) as tally:
         found = list(tally.challenges.pauses())
     if as_json:
@@ -79,19 +84,19 @@ def paused(
     ]
     drop = ("ENDED", "THE LAST", "SINCE (UTC)", "PLUGIN")
     table = Table(heads, rows, right=("ENDED",), wrap=("THE LAST",), drop=drop)
-    say(table if rows else "nobody")
+    say(table if rows else "no agent is paused")
 
 
 @app.command()
 def resume(
     challenge: Annotated[str, typer.Argument(metavar="CHALLENGE", show_default=False)],
-    agent: Annotated[str | None, typer.Option(help="Only this agent.")] = None,
+    agent: Annotated[str | None, typer.Option(help="Only for this agent.")] = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Let a plugin score paused agents again, and score what waited for it."""
+    """Resume a paused plugin, and score the attempts that wait for it."""
     with open_resources(db, server, insecure_local=insecure_local) as tally:
         done = tally.challenges.resume(challenge, agent)
     if as_json:

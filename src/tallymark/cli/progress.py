@@ -1,4 +1,4 @@
-"""How far a command is, on stderr, when someone is watching."""
+"""Progress of commands and runs, on stderr."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EVERY = 0.1
 
 @contextmanager
 def show_progress(what: str) -> Iterator[ProgressUpdate | None]:
-    """A bar to be updated with what is done and what there is in all; None without a terminal."""
+    """Show a progress bar; yields its update function, or None without a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -78,21 +78,18 @@ _FAILURES_SHOWN = 20
 
 
 class PlainWatch:
-    """What is seen of a run while it goes on: a line now and then, and one for each failure.
-
-    All of it goes to stderr; stdout is for results.
-    """
+    """Progress of a run as lines on stderr: one every few seconds, and one for each failure."""
 
     every: float | None = _LINE_EVERY
     current: str | None = None
-    """The run that goes on, or went on last."""
+    """The current or the last run."""
     formula: Formula | None = None
     total = 0
     told = 0
     last = 0.0
 
     def started(self, record: RunRecord, tally: Tally, formula: Formula | None) -> None:
-        """A run begins, or goes on."""
+        """Called when a run starts or is resumed."""
         self.current, self.formula = record.id, formula
         self.total, self.told, self.last = record.total, 0, time.monotonic()
 
@@ -103,7 +100,7 @@ class PlainWatch:
         say(f"{record.id}: {what}", err=True)
 
     def moved(self, result: CaseResult, tally: Tally) -> None:
-        """A case is done."""
+        """Called after each case."""
         if result.status != "passed":
             self.told += 1
             if self.told <= _FAILURES_SHOWN:
@@ -116,13 +113,13 @@ class PlainWatch:
             say(f"  {self.describe(tally)}", err=True)
 
     def progressed(self, done: int, standing: str) -> None:
-        """So many results are there of a run that goes on elsewhere."""
+        """Show the progress of a run on a server."""
         if self.every and time.monotonic() - self.last >= self.every:
             self.last = time.monotonic()
             say(f"  {done:,}/{self.total:,}  {standing}", err=True)
 
     def ended(self, record: RunRecord) -> None:
-        """A run is over; its summary says how."""
+        """Called when a run has ended."""
 
     def describe(self, tally: Tally) -> str:
         """`120/200  score 71.20, 80.0% passed, 2 errors, $0.0177`."""
@@ -137,21 +134,21 @@ class PlainWatch:
 
 
 class QuietWatch(PlainWatch):
-    """Nothing is seen; it only knows which run goes on."""
+    """No progress; only remembers the current run."""
 
     def started(self, record: RunRecord, _tally: Tally, _formula: Formula | None) -> None:
-        """A run begins, or goes on."""
+        """Called when a run starts or is resumed."""
         self.current = record.id
 
     def moved(self, _result: CaseResult, _tally: Tally) -> None:
-        """A case is done."""
+        """Called after each case."""
 
     def progressed(self, _done: int, _standing: str) -> None:
-        """So many results are there."""
+        """Show nothing."""
 
 
 class BarWatch(PlainWatch):
-    """A bar with the numbers so far. While it is shown, rich puts what is said above it."""
+    """Progress of a run as a bar. Messages appear above it."""
 
     every = None
     bar: Any = None

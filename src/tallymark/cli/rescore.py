@@ -60,35 +60,40 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
         str,
         typer.Argument(
             metavar="RUN|CHALLENGE",
-            help="A run: its id or its beginning, a name, latest or latest~1. Or a challenge.",
+            help="A run (id, start of an id, name, latest, latest~1), or a challenge.",
         ),
     ],
-    formula: Annotated[str | None, typer.Option(help="The formula to score by.")] = None,
+    formula: Annotated[str | None, typer.Option(help="Formula to score by.")] = None,
     suite: Annotated[
-        Path | None, typer.Option(help="Of a run: a suite whose checks and formula to use.")
+        Path | None, typer.Option(help="Runs: suite whose checks and formula to use.")
     ] = None,
-    plugin: Annotated[
-        str | None, typer.Option(help="Of a challenge: the plugin to score by.")
-    ] = None,
+    plugin: Annotated[str | None, typer.Option(help="Challenges: plugin to score by.")] = None,
     config: Annotated[
         list[str] | None,
         typer.Option(
-            "--config", "-c", metavar="KEY=VALUE", help="Of a challenge: for its scoring."
+            "--config",
+            "-c",
+            metavar="KEY=VALUE",
+            help="Challenges: value of the scoring config. Repeatable.",
         ),
     ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--folder", metavar="DIR", help="Of a challenge: a new version of it."),
+        typer.Option(
+            "--folder",
+            metavar="DIR",
+            help="Challenges: folder with a new version of the challenge.",
+        ),
     ] = None,
     apply: Annotated[
         bool,
         typer.Option(
-            "--apply", help="Keep the run as a new one; change the challenge, all or nothing."
+            "--apply", help="Store the result: as a new run, or as new scores of the challenge."
         ),
     ] = False,
     reason: Annotated[
         str | None,
-        typer.Option(help="Why; kept in the log. A challenge needs one with --apply."),
+        typer.Option(help="Reason, stored in the log. A challenge needs one with --apply."),
     ] = None,
     quiet: Quiet = False,
     insecure_local: InsecureLocal = False,
@@ -100,9 +105,9 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
 ) -> None:
     """Score a run, or all attempts at a challenge, by another rule.
 
-    No model is asked again.
-    Without --apply it only shows what would change. With it, a run is kept beside the old one; the
-    attempts at a challenge get the new scores, and keep the old ones in their history.
+    No model is called. Without --apply, it only shows what would change. With --apply, the run is
+    stored as a new one, next to the old one; attempts at a challenge get the new scores, and their
+    history keeps the old ones.
     """
     given = {"formula": formula, "plugin": plugin, "config": _parse_config(config)}
     scoring: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
@@ -126,9 +131,7 @@ def rescore(  # noqa: PLR0913, PLR0917 (the options of a command)
     if (folder is None) == (not scoring):
         raise InvalidInput("give a new rule", hint="--formula, --plugin, --config, or --folder DIR")
     if apply and not (reason or "").strip():
-        raise InvalidInput(
-            f"rescoring {name} needs a reason, which the log keeps", hint="add --reason TEXT"
-        )
+        raise InvalidInput(f"rescoring {name} needs a reason for the log", hint="add --reason TEXT")
 
     choice = choose_where(engine, workers, is_remote=find_server(db, server) is not None)
     with show_progress("rescoring") as update:
@@ -219,7 +222,7 @@ def _tell_run(before: Run, after: Run, saved: str | None, as_json: bool, quiet: 
         notes = list(after.rescore_notes)
         print_runs({"before": before, "after": after, "saved_as": saved, "notes": notes})
         return
-    kept = f"saved as {saved}" if saved else "not saved; --apply keeps it as a new run"
+    kept = f"saved as {saved}" if saved else "not saved; --apply saves it as a new run"
     if quiet:
         name = before.record.suite
         say(f"{name}: {format_score(after.score)}, before {format_score(before.score)}; {kept}")
@@ -260,7 +263,7 @@ def _describe_rescoring(
     if applied:
         return [*lines, f"Done; later attempts are scored so too (version {found.version[:12]})."]
     if not found.moved:
-        return [*lines, "Nobody would move.", "", _NOTHING_DONE]
+        return [*lines, "No agent would move.", "", _NOTHING_DONE]
     lines += [
         f"{format_count(found.moved, 'agent')} would move:",
         "",

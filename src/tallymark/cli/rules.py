@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import msgspec
 import typer
 
-from tallymark.cli.options import Db, EngineName, Json, Server, Workers, choose_where
+from tallymark.cli.options import CommandGroup, Db, EngineName, Json, Server, Workers, choose_where
 from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
@@ -33,57 +33,63 @@ if TYPE_CHECKING:
     from tallymark.service.resources import Resources
     from tallymark.service.rules import Backfill, BackfillPreview, Counts, Decided, Rule, RuleDay
 
-app = typer.Typer(no_args_is_help=True, help="Rules: score production traces as they come.")
-RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="Its name.", show_default=False)]
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
+RuleArgument = Annotated[
+    str, typer.Argument(metavar="RULE", help="Name of the rule.", show_default=False)
+]
 NewArgument = Annotated[
     str,
     typer.Argument(
         metavar="RULE",
-        help="Its name, or a file that has one and ends in .yaml.",
+        help="Name of the rule, or a .yaml file that contains one.",
         show_default=False,
     ),
 ]
 FileArgument = Annotated[
-    Path, typer.Argument(metavar="FILE", help="A rule as YAML.", show_default=False)
+    Path, typer.Argument(metavar="FILE", help="Rule file (YAML).", show_default=False)
 ]
 FileOption = Annotated[
-    Path | None, typer.Option("--file", "-f", help="The rule as YAML, instead of flags.")
+    Path | None, typer.Option("--file", "-f", help="Rule file (YAML), instead of options.")
 ]
 _FLAGS: dict[str, Any] = {
     "scorer": Annotated[
         str | None,
-        typer.Option("--scorer", "-s", help="A scorer: name, name(option=value) or file.py:name."),
+        typer.Option("--scorer", "-s", help="Scorer: name, name(option=value) or file.py:name."),
     ],
     "rubric": Annotated[
-        str | None, typer.Option("--rubric", help="A model judges by this rubric; see --judge.")
+        str | None, typer.Option("--rubric", help="Rubric by which a model judges; needs --judge.")
     ],
     "judge": Annotated[
-        str | None, typer.Option("--judge", metavar="MODEL", help="The model that judges.")
+        str | None, typer.Option("--judge", metavar="MODEL", help="Model that judges.")
     ],
     "formula": Annotated[
-        str | None, typer.Option("--formula", help="Over cost, duration, tokens, errors and so on.")
+        str | None,
+        typer.Option("--formula", help="Formula over cost, duration, tokens, errors and so on."),
     ],
     "filter": Annotated[
-        str | None, typer.Option("--filter", help="Which traces, such as: service:shop cost>0.01")
+        str | None,
+        typer.Option("--filter", help="Traces to score, such as: service:shop cost>0.01"),
     ],
     "rate": Annotated[
-        float | None, typer.Option("--rate", help="Percent of those that meet the filter.")
+        float | None, typer.Option("--rate", help="Percentage of matching traces to score.")
     ],
     "cap_cost": Annotated[
-        float | None, typer.Option("--cap-cost", help="US dollars that judges may cost a day.")
+        float | None,
+        typer.Option("--cap-cost", help="Daily limit of the cost of judges, in US dollars."),
     ],
     "cap_count": Annotated[
-        int | None, typer.Option("--cap-count", help="Traces that are scored a day.")
+        int | None, typer.Option("--cap-count", help="Daily limit of scored traces.")
     ],
     "quiet": Annotated[
-        float | None, typer.Option("--idle", help="Seconds without new spans before it scores.")
+        float | None,
+        typer.Option("--idle", help="Seconds without new spans before a trace is scored."),
     ],
     "reserve": Annotated[
-        float | None, typer.Option("--reserve", help="US dollars set aside for each trace.")
+        float | None, typer.Option("--reserve", help="US dollars reserved for each trace.")
     ],
 }
-"""What a rule may say, as flags."""
-_COUNTS = ("SCORED", "FAILED", "FILTERED", "NOT DRAWN", "CAPPED", "WAITING", "SPENT")
+"""Options that define a rule."""
+_COUNTS = ("SCORED", "FAILED", "FILTERED", "NOT SAMPLED", "OVER CAP", "WAITING", "SPENT")
 _DAYS_SHOWN = 14
 
 
@@ -130,14 +136,16 @@ def add(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Make a rule: it scores what comes from now on, once a server or worker runs."""
+    """Create a rule that scores new traces while a server or worker runs."""
     if file is None and not rule and Path(name).suffix in (".yaml", ".yml"):
         name, file = "", Path(name)
     if file is not None and rule:
-        raise InvalidInput("a rule is a file or flags, not both", hint="write all into the file")
+        raise InvalidInput(
+            "a rule is a file or options, not both", hint="write everything into the file"
+        )
     if file is None and not rule:
         raise InvalidInput(
-            f"nothing says how {name} scores",
+            f"{name} has no scorer",
             hint="give --scorer, --rubric and --judge, --formula, or --file",
         )
     with open_resources(db, server) as tally:
@@ -160,9 +168,9 @@ def edit(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Make a new version of a rule: flags change what it says, a file replaces it."""
+    """Create a new version of a rule: options change it, a file replaces it."""
     if (file is None) == (not rule):
-        raise InvalidInput("a version is a file or flags", hint="say what changes, or give --file")
+        raise InvalidInput("no change is given", hint="give options or --file, not both")
     with open_resources(db, server) as tally:
         before = tally.rules.get(name)
         if file is None:
@@ -196,7 +204,7 @@ def _change(said: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 @app.command("list")
 def list_rules(db: Db = None, server: Server = None, as_json: Json = False) -> None:
-    """List rules with what they decided and spent."""
+    """List rules with their counts and costs."""
     with open_resources(db, server) as tally:
         found = list(tally.rules.list())
     if as_json:
@@ -270,7 +278,7 @@ def resume(name: RuleArgument, db: Db = None, server: Server = None, as_json: Js
     """Resume a paused rule; waiting traces are scored first."""
     with open_resources(db, server) as tally:
         rule = tally.rules.resume(name)
-    _print(rule, as_json, f"{name} scores again")
+    _print(rule, as_json, f"{name} is resumed")
 
 
 @app.command()
@@ -290,7 +298,7 @@ def decisions(  # noqa: PLR0913, PLR0917 (the options of a command)
     ] = None,
     trace: Annotated[str | None, typer.Option("--trace", help="Only of this trace.")] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=1000, help="Show at most this many.")
+        int, typer.Option("--limit", "-n", min=1, max=1000, help="Show at most N.")
     ] = 20,
     db: Db = None,
     server: Server = None,
@@ -323,19 +331,23 @@ def decisions(  # noqa: PLR0913, PLR0917 (the options of a command)
 @app.command()
 def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
     name: RuleArgument,
-    since: Annotated[str, typer.Option("--since", help="7d, 2h, 2026-01-31.")],
-    until: Annotated[str, typer.Option("--until", help="As --since; now.")] = "0s",
+    since: Annotated[
+        str, typer.Option("--since", help="Start of the period: 7d, 2h or 2026-01-31.")
+    ],
+    until: Annotated[
+        str, typer.Option("--until", help="End of the period, like --since. Default: now.")
+    ] = "0s",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what it would score, and score nothing.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     engine: EngineName = None,
     workers: Workers = None,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Score kept traces of a span of time: the count and the cost are said first."""
+    """Score stored traces of a period; shows the number and the cost first."""
     now = time.time()
     span = (read_moment(since, now=now), read_moment(until, now=now))
     with open_resources(db, server) as tally:
@@ -354,7 +366,7 @@ def backfill(  # noqa: PLR0913, PLR0917 (a span, and how to ask)
                 say(f"  {_describe_backfill(unended)}")
         if not dry_run and preview.to_score:
             if as_json and not yes:
-                raise InvalidInput("a backfill is confirmed", hint="give --yes, or --dry-run")
+                raise InvalidInput("a backfill needs a confirmation", hint="add --yes or --dry-run")
             if yes or typer.confirm("Score them?", err=True):
                 made = tally.rules.backfill(name, *span).backfill
                 if choice is not None and made is not None:
@@ -373,7 +385,7 @@ def _find_unended(tally: Resources, name: str) -> Backfill | None:
 
 
 def _do_backfill(tally: Resources, choice: EngineChoice, name: str, asked: Backfill) -> Backfill:
-    """Run the queued backfills of this store, and return the one that was asked for."""
+    """Run the queued backfills of this store, and return the requested one."""
     from tallymark.service.rule_blocks import do_backfills  # noqa: PLC0415 (loads SQLAlchemy)
 
     do_backfills(tally.rules.services.app, choice, asked.job)
@@ -388,7 +400,7 @@ def _say_preview(name: str, said: BackfillPreview) -> None:
     )
     left = {
         "do not meet the filter": said.filtered,
-        "are not drawn": said.not_drawn,
+        "are not sampled": said.not_drawn,
         "were decided already": said.decided,
     }
     for why, count in left.items():

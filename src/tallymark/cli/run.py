@@ -73,28 +73,31 @@ _SPENDS = re.compile("(?!echo[/:])").match
 
 def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     suite: Annotated[
-        Path | None, typer.Argument(metavar="SUITE", help="A suite in YAML.", show_default=False)
+        Path | None, typer.Argument(metavar="SUITE", help="Suite file (YAML).", show_default=False)
     ] = None,
     model: Annotated[
         list[str] | None,
         typer.Option(
-            "--model", "-m", help="provider/name, replay/NAME, http://..., cmd/... Repeat it."
+            "--model", "-m", help="provider/name, replay/NAME, http://..., cmd/... Repeatable."
         ),
     ] = None,
     prompt: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this one of the suite's prompts. Repeat it."),
+        typer.Option(metavar="NAME", help="Only this prompt of the suite. Repeatable."),
     ] = None,
     resume: Annotated[
         str | None,
-        typer.Option(metavar="RUN", help="Go on with a run or `latest`: what is missing is asked."),
+        typer.Option(
+            metavar="RUN", help="Continue a run (or `latest`): run the cases that are missing."
+        ),
     ] = None,
     var: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A value for {{var('NAME')}}.")
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="Value for {{var('NAME')}}. Repeatable."),
     ] = None,
     env_file: Annotated[
         Path | None,
-        typer.Option(help="Lines of NAME=VALUE: variables, secrets, keys; .env without it."),
+        typer.Option(help="File of NAME=VALUE lines: variables, secrets, keys. Default: .env."),
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Repeat every case N times.")] = None,
     only: Only = None,
@@ -103,23 +106,31 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     limit: Annotated[
         int | None, typer.Option("--limit", "-n", min=1, help="Run only the first N cases.")
     ] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Most requests at once.")] = None,
-    timeout: Annotated[float | None, float_option(min=0.001, help="Seconds for a request.")] = None,
-    retries: Annotated[int | None, typer.Option(min=0, help="Tries after the first.")] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of concurrent requests.")
+    ] = None,
+    timeout: Annotated[
+        float | None, float_option(min=0.001, help="Timeout of a request, in seconds.")
+    ] = None,
+    retries: Annotated[
+        int | None, typer.Option(min=0, help="Retries after a failed request.")
+    ] = None,
     budget: Annotated[
         float | None,
-        float_option(positive=True, min=0, metavar="USD", help="Stop before more is spent."),
+        float_option(
+            positive=True, min=0, metavar="USD", help="Stop before the run costs more than this."
+        ),
     ] = None,
-    judge: Annotated[str | None, typer.Option(help="The model for llm_judge checks.")] = None,
+    judge: Annotated[str | None, typer.Option(help="Model for llm_judge checks.")] = None,
     record: Annotated[
-        Path | None, typer.Option(help="Append every answer to a file that replay/ reads.")
+        Path | None, typer.Option(help="Append every answer to this file, which replay/ can read.")
     ] = None,
     cache: Annotated[
-        Path | None, typer.Option(help="A file of answers that are not asked for again.")
+        Path | None, typer.Option(help="Cache of answers: a stored answer is not requested again.")
     ] = None,
     report: ReportPaths = None,
     fail_under: Annotated[
-        float | None, typer.Option(help="Exit with 1 when a score is lower, or undefined.")
+        float | None, typer.Option(help="Exit with 1 if a score is lower than this, or undefined.")
     ] = None,
     baseline: Baseline = None,
     fail_on_regression: FailOnRegression = False,
@@ -135,13 +146,13 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     db: Db = None,
     server: Server = None,
     remote: Annotated[
-        bool, typer.Option("--remote", help="Run it at the server too; Ctrl-C stops it there.")
+        bool, typer.Option("--remote", help="Run on the server; Ctrl-C stops the run there.")
     ] = False,
     as_json: Json = False,
 ) -> None:
     """Run a suite against one or more models, and score the runs.
 
-    With --server it runs here and is kept there; with --remote it also runs there.
+    With --server, it runs here and the server stores the run; with --remote, the server runs it.
     """
     if (suite is None) == (resume is None):
         hint = "not both" if resume else "as in: tally run suite.yaml"
@@ -187,7 +198,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     )
     if not remote:
         options = _set_environment(options, env_file, given_env, quiet=quiet)
-    # Programs that are stopped with a run are no news, though asyncio would tell.
+    # asyncio would warn about programs that are stopped with a run.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     # What a user's code prints must not get into our JSON document.
     with open_resources(db, server) as tally, open_work(tally) as work:
@@ -249,7 +260,7 @@ def _run_suite(
     except KeyboardInterrupt as stopped:
         for note in getattr(stopped, "__notes__", ()):
             say(f"\ntally: {note}", err=True)
-        rest = "what is done is kept; go on with: tally run --resume latest"
+        rest = "finished cases are stored; continue with: tally run --resume latest"
         say(
             f"\ntally: stopped; {work.tell_rest(watch.current) if watch.current else rest}",
             err=True,
@@ -258,7 +269,7 @@ def _run_suite(
 
 
 def _find_suite(tally: Resources, suite: Path | None, resume: str | None) -> str:
-    """What the suite is called that will run."""
+    """Name of the suite that will run."""
     if suite is None:
         return tally.runs.get(resume or "").suite
 
@@ -266,7 +277,7 @@ def _find_suite(tally: Resources, suite: Path | None, resume: str | None) -> str
 
 
 def _load(suite: Path, models: list[str], options: RunOptions, gates: Gates) -> SuiteDefinition:
-    """The suite, and what is to be said of it before it runs."""
+    """Load the suite, and print its warnings."""
     with show_progress("loading"):
         definition = load_suite(suite)
     refuse_unknown(definition, options.named, "--var")
@@ -319,14 +330,14 @@ def _set_environment(
     if env_file is None and Path(DOTENV).is_file():
         try:
             ambient = _read_env_file(Path(DOTENV))
-        except InvalidInput as error:  # nobody asked for it
+        except InvalidInput as error:  # .env is optional
             say(f"tally: {DOTENV} is not read: {error.problems[0]}", err=True)
     keys = set_environment(given or ambient, os.environ, keys_only=env_file is None)
     if keys and not quiet:
         say(f"tally: read from {env_file or DOTENV}: {', '.join(keys)}", err=True)
     urls = [name for name in ambient if name.endswith(("_BASE_URL", "_HOST", "_ENDPOINT"))]
     if ignored := [name for name in urls if name not in os.environ]:
-        what = f"{DOTENV} does not set {', '.join(ignored)}, which says where keys are sent"
+        what = f"{DOTENV} does not set {', '.join(ignored)}, which sets where keys are sent"
         say(f"tally: {what}; add --env-file {DOTENV} if you trust it", err=True)
     return replace(options, ambient=ambient, hidden=find_keys(os.environ))
 
@@ -335,7 +346,7 @@ def refuse_for_remote(given: Mapping[str, object]) -> None:
     """Refuses options of which a server knows nothing."""
     for option, value in given.items():
         if value is not None and value != []:
-            hint = "leave out one of them; without --remote it runs here, and is kept there"
+            hint = "leave out one of them; without --remote it runs here"
             raise InvalidInput(f"--remote does not go with {option}", hint=hint)
 
 
@@ -372,7 +383,7 @@ def run_there(  # noqa: PLR0913, PLR0917 (all that a run needs)
         say(f"\ntally: stopped, and stopped there; what is done: {shown}", err=True)
         raise typer.Exit(130) from None
     except WorkFailed as error:
-        raise WorkFailed(str(error), hint=f"the run may go on there: {shown}") from None
+        raise WorkFailed(str(error), hint=f"the run may continue on the server: {shown}") from None
 
 
 @contextmanager

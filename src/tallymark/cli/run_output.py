@@ -38,13 +38,13 @@ def _describe_endings() -> str:
 
 ReportPaths = Annotated[
     list[Path] | None,
-    typer.Option("--report", "-r", help=f"Write a {_describe_endings()}."),
+    typer.Option("--report", "-r", help=f"Write a report: {_describe_endings()}."),
 ]
 """The option of every command that writes reports."""
 
 
 def check_reports(paths: Sequence[Path]) -> None:
-    """Refuses what stands for no report or can be no file, before any work is done."""
+    """Refuse unknown report formats and invalid paths before any work is done."""
     for path in paths:
         if path.suffix not in REPORT_FORMATS:
             called = ", ".join(f"{k} is {v.called}" for k, v in REPORT_FORMATS.items() if v.called)
@@ -56,7 +56,7 @@ def check_reports(paths: Sequence[Path]) -> None:
 
 
 def print_runs(document: Any) -> None:
-    """One JSON document on stdout, in which runs stand; they are written result by result."""
+    """Print one JSON document that contains runs, written result by result."""
     from tallymark.runs.reports.json_report import stream_document  # noqa: PLC0415 (only for JSON)
 
     for piece in stream_document(document):
@@ -67,7 +67,7 @@ def print_runs(document: Any) -> None:
 def write_reports(
     paths: Sequence[Path], runs: Sequence[Run], comparisons: Sequence[Comparison] = ()
 ) -> None:
-    """Writes each report whole or not at all; the places were looked at before."""
+    """Writes each report whole or not at all; the places were checked before."""
     problems: list[Problem] = []
     for path in paths:
         from tallymark.runs.result_files import open_whole_file  # noqa: PLC0415 (loads the scorers)
@@ -88,51 +88,56 @@ def write_reports(
         raise WorkFailed(problems)
 
 
-Baseline = Annotated[str | None, typer.Option(metavar="RUN", help="A run to compare with.")]
+Baseline = Annotated[str | None, typer.Option(metavar="RUN", help="Run to compare with.")]
 FailOnRegression = Annotated[
     bool,
     typer.Option(
         "--fail-on-regression",
-        help="Exit with 1 when worse than --baseline, or when it lost more than --tolerance and"
-        " the results cannot tell.",
+        help="Exit with 1 if the score is worse than --baseline, or fell by more than --tolerance"
+        " and the results are inconclusive.",
     ),
 ]
 Alpha = Annotated[
     float,
-    typer.Option(min=0.005, max=0.5, help="How often a run that is as good may be called worse."),
+    typer.Option(
+        min=0.005,
+        max=0.5,
+        help="False-alarm rate: how often a run that is as good may be called worse.",
+    ),
 ]
 Tolerance = Annotated[
     str,
     typer.Option(
-        metavar="N|N%", help="How much of the score may be lost: points, or % of the baseline's."
+        metavar="N|N%", help="Largest drop of the score to accept: points, or % of the baseline."
     ),
 ]
 Strict = Annotated[
     bool,
-    typer.Option("--strict", help="Any drop fails, of the score or of a case, whatever its size."),
+    typer.Option("--strict", help="Fail on any drop of the score or of a case, however small."),
 ]
 MaxErrors = Annotated[
     str | None,
     typer.Option(
         metavar="N|N%",
-        help="How many results may fail to run before a gate fails; none unless you say so.",
+        help="Fail if more than N (or N %) results are errors. Default with another gate: 0.",
         show_default=False,
     ),
 ]
 Verbose = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Also every case that passed, and the whole score.")
+    bool,
+    typer.Option("--verbose", "-v", help="Also print the cases that passed and the whole score."),
 ]
 
 EXIT_CODES = (
-    "Exit code: 0 fine, also when cases failed; 1 a gate failed (--fail-under,"
-    " --fail-on-regression, --max-errors); 2 wrong usage or input; 3 it could not be done."
+    "Exit code: 0 success, even if cases failed; 1 a gate failed (--fail-under,"
+    " --fail-on-regression, --max-errors); 2 wrong usage or input; 3 the work could not be done."
 )
 """Shown below the options of the commands that have gates."""
 
 
 @dataclass(frozen=True)
 class Gates:
-    """What a user wants a run to hold against, as the options say it."""
+    """Gates that a run must pass, as set by the options."""
 
     fail_under: float | None
     fail_on_regression: bool
@@ -142,7 +147,7 @@ class Gates:
     max_errors: str | None
 
     def check(self, baseline: str | None) -> None:
-        """Refuses what can be no gate, before anything runs."""
+        """Refuse invalid gates before anything runs."""
         for option, asked in (
             ("--strict", self.strict),
             ("--fail-on-regression", self.fail_on_regression),
@@ -157,17 +162,19 @@ class Gates:
         bounds = {"fail-under": self.fail_under, "alpha": self.alpha}
         for option, bound in bounds.items():
             if bound is not None and not math.isfinite(bound):
-                raise InvalidInput(f"--{option} {bound} is no bound", hint="give a finite number")
+                raise InvalidInput(
+                    f"--{option} {bound} is not a finite number", hint="give a finite number"
+                )
 
     @property
     def allowed(self) -> str | None:
-        """How many results may fail to run; None where there is no gate at all."""
+        """Number of results that may be errors; None without any gate."""
         if self.max_errors is None and (self.fail_on_regression or self.fail_under is not None):
             return "0"  # a gate never passes on what did not run
         return self.max_errors
 
     def find_unrun(self, run: Run) -> list[str]:
-        """That too much of a run could not run."""
+        """List the gate failures because of results that are errors."""
         if (allowed := self.allowed) is None:
             return []
         found = find_too_many_errors(run, allowed)
@@ -176,7 +183,7 @@ class Gates:
 
 @dataclass(frozen=True)
 class RunEnd:
-    """What a user wants to have and to know of the runs of one command."""
+    """Output of the runs of one command, as set by the options."""
 
     reports: Sequence[Path]
     before: Run | None
@@ -186,7 +193,7 @@ class RunEnd:
     quiet: bool = False
     verbose: bool = False
     there: str | None = None
-    """Where a server has the runs, nobody goes on with them there."""
+    """The `--server` option for hints, if the runs are on a server."""
 
     def tell(
         self,
@@ -197,11 +204,11 @@ class RunEnd:
         undone: Sequence[Sequence[str]] = (),
         whole: Sequence[Run] = (),
     ) -> None:
-        """Writes reports, prints, tells others, and ends with 1 when a gate fails.
+        """Write reports, print the runs, notify others, and exit with 1 if a gate failed.
 
-        `refusals` say of each run why it is not good enough, `undone` what could not be done, which
-        makes it 3; so does a run of which nothing ran. `whole` are the same runs with every result,
-        where `runs` have only some at hand.
+        `refusals` are the failed gates of each run. `undone` lists work that could not be done: the
+        exit code is then 3, as for a run without any result. `whole` are the same runs with all
+        results, if `runs` hold only some of them.
         """
         whole = whole or runs
         against = None if self.before is None else self._compare(self.before, whole)
@@ -245,7 +252,7 @@ class RunEnd:
         return [*refusal, *undone, *worse, *self.gates.find_unrun(run)]
 
     def _write_reports(self, runs: Sequence[Run], against: Comparison | None) -> WorkFailed | None:
-        """What kept a report from being written: it is said after all that was paid for."""
+        """Write reports; return an error instead of raising it, as results are shown first."""
         try:
             write_reports(self.reports, runs, () if against is None else (against,))
         except WorkFailed as error:
@@ -264,7 +271,7 @@ class RunEnd:
         if self.quiet:
             say(closing_line(runs, self.there))
             return
-        # Only the runs of a group were asked the same: two suites have no case in common.
+        # Only runs of a group have the same cases: two suites have none in common.
         grouped = len(runs) > 1 and runs[0].record.group is not None
         parts: list[StyledLine | Table] = []
         if self.verbose or not grouped:
@@ -309,7 +316,7 @@ def _find_like(before: RunRecord, runs: Sequence[Run]) -> Run:
 
 
 def hand_over(work: Work, runs: Sequence[Run]) -> bool:
-    """Whether the runs are kept where they belong; says what to do where they are not."""
+    """Store the runs; on failure, print how to send them later, and return False."""
     try:
         for note in work.hand_over(runs):
             say(f"tally: {note}", err=True)

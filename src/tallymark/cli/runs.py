@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 import time
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import msgspec
 import typer
 
-from tallymark.cli.options import Db, Json, Limit, Quiet, Server, float_option
+from tallymark.cli.options import CommandGroup, Db, Json, Limit, Quiet, Server, float_option
 from tallymark.cli.progress import show_progress
 from tallymark.cli.run_output import ReportPaths, check_reports, print_runs, write_reports
 from tallymark.cli.session import name_server, open_resources
@@ -35,28 +35,47 @@ if TYPE_CHECKING:
 
 # Written out again here: importing them would load the database for `tally --help`.
 SortOption = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
-RunReason = Annotated[str, typer.Option("--reason", help="Why; kept in the log.")]
+RunReason = Annotated[str, typer.Option("--reason", help="Reason, stored in the log.")]
 StatusOption = Literal[
     "queued", "running", "completed", "partial_failure", "failed", "cancelled", "interrupted"
 ]
 
 
-app = typer.Typer()
+def _list_values(option: object) -> str:
+    """The values of an option, as `a, b or c`."""
+    *others, last = get_args(option)
+    return f"{', '.join(others)} or {last}"
+
+
+app = typer.Typer(cls=CommandGroup)
 
 
 @app.callback(invoke_without_command=True)
 def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     context: typer.Context,
     suite: Annotated[str | None, typer.Option(help="Only runs of this suite.")] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="Only of this model.")] = None,
-    status: Annotated[StatusOption | None, typer.Option(help="Only runs that are so.")] = None,
-    group: Annotated[
-        str | None, typer.Option(help="Only runs of one command: its id, or a beginning.")
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Only runs of this model.")
     ] = None,
-    days: Annotated[float | None, float_option(min=0, help="Only of the last days.")] = None,
-    min_score: Annotated[float | None, typer.Option(help="Only scores from here on.")] = None,
-    sort: Annotated[SortOption, typer.Option(help="What to sort by.")] = "created_at",
-    ascending: Annotated[bool, typer.Option("--ascending", help="Lowest or oldest first.")] = False,
+    status: Annotated[
+        StatusOption | None,
+        typer.Option(
+            metavar="STATUS", help=f"Only runs with this status: {_list_values(StatusOption)}."
+        ),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Only runs of one command, by its id or the start of it.")
+    ] = None,
+    days: Annotated[float | None, float_option(min=0, help="Only runs of the last N days.")] = None,
+    min_score: Annotated[
+        float | None, typer.Option(help="Only runs with at least this score.")
+    ] = None,
+    sort: Annotated[
+        SortOption, typer.Option(metavar="COLUMN", help=f"Sort by {_list_values(SortOption)}.")
+    ] = "created_at",
+    ascending: Annotated[
+        bool, typer.Option("--ascending", help="Show the lowest or oldest first.")
+    ] = False,
     limit: Limit = 20,
     db: Db = None,
     server: Server = None,
@@ -89,13 +108,13 @@ def runs(  # noqa: PLR0913, PLR0917 (the options of a command)
     elif found:
         say(_make_table(found))
     elif any(each is not None for each in (suite, model, status, group, days, min_score)):
-        say("no run matches; all of them: tally runs", wrap=True)
+        say("no run matches; list all: tally runs", wrap=True)
     else:
         say("no runs; start one with: tally run suite.yaml", wrap=True)
 
 
 def _refuse_options(context: typer.Context, command: str) -> None:
-    """What is typed before a command is of the list; a --db there would be passed over."""
+    """Refuse options before the name of a subcommand, which would be ignored."""
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         if source is not None and source.name == "COMMANDLINE":
@@ -107,15 +126,13 @@ def _refuse_options(context: typer.Context, command: str) -> None:
 
 @app.command()
 def delete(
-    run: Annotated[
-        list[str], typer.Argument(help="Runs, each by its id, the beginning of it, or its name.")
-    ],
+    run: Annotated[list[str], typer.Argument(help="Runs, by id, the start of an id, or name.")],
     reason: RunReason = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     db: Db = None,
     server: Server = None,
 ) -> None:
-    """Delete runs that have ended, with their results; the log keeps that they were there."""
+    """Delete runs that have ended, with their results. The log keeps a record of it."""
     with open_resources(db, server) as tally:
         for record in [tally.runs.get(each) for each in run]:
             called = f"{record.id}, {record.suite} with {record.model}"
@@ -126,13 +143,15 @@ def delete(
 
 @app.command()
 def rename(
-    run: Annotated[str, typer.Argument(help="Its id, the beginning of it, or its name so far.")],
-    name: Annotated[str, typer.Argument(help="Shown beside its id, and taken in its place.")],
+    run: Annotated[str, typer.Argument(help="Run: its id, the start of it, or its present name.")],
+    name: Annotated[
+        str, typer.Argument(help="New name, which commands accept in place of the id.")
+    ],
     reason: RunReason = "",
     db: Db = None,
     server: Server = None,
 ) -> None:
-    """Give a run that has ended a name."""
+    """Name a run that has ended."""
     with open_resources(db, server) as tally:
         found = tally.runs.rename(run, name, reason)
     say(f"{found.id} is now called {_read_name(found)}")
@@ -176,20 +195,23 @@ def _make_table(found: list[RunRecord]) -> Table:
 
 
 def _read_name(record: RunRecord) -> str:
-    """What somebody called it."""
+    """Name given to a run, or an empty string."""
     return str(record.tags.get("name", ""))
 
 
 def show(  # noqa: PLR0913, PLR0917 (the options of a command)
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="An id, its beginning, a name, latest or latest~1.")
+        str,
+        typer.Argument(
+            metavar="RUN", help="Run: an id, the start of an id, a name, latest or latest~1."
+        ),
     ] = "latest",
     case: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Show this case: prompt, whole answer, every check."),
+        typer.Option(metavar="NAME", help="Show one case: prompt, full answer, every check."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=0, help="Show at most this many cases of each kind.")
+        int, typer.Option("--limit", "-n", min=0, help="Show at most N cases of each kind.")
     ] = 20,
     report: ReportPaths = None,
     quiet: Quiet = False,
@@ -197,7 +219,7 @@ def show(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Show a run: its score, how it came about, and its cases."""
+    """Show a run: its score, how it was computed, and its cases."""
     check_reports(report or [])
     with open_resources(db, server) as tally:
         there = name_server(tally, server)
@@ -223,7 +245,7 @@ def _show_run(run: Run, limit: int, there: str) -> None:
     some = run.of_status("failed", 1) or run.of_status("error", 1) or run.of_status("passed", 1)
     if some:
         typed = f"tally show {run.record.id} --case {shlex.quote(some[0].name)}{there}"
-        hint = complete_command(f"look closer: {typed}")
+        hint = complete_command(f"details: {typed}")
         lines += [StyledLine(""), *wrap_lines(hint, "bold")]
     say(*lines)
 

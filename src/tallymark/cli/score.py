@@ -71,8 +71,8 @@ if TYPE_CHECKING:
 
 EPILOG = EXIT_CODES
 _NAMES_REMEMBERED = 1_000
-"""Of traces that were passed over, for a hint."""
-_WAY_OUT = "--skip-broken passes over such records"
+"""Names of skipped traces that are remembered for a hint."""
+_WAY_OUT = "--skip-broken skips such records"
 _SHOWN = 5
 """Broken records that are shown; the others are counted."""
 
@@ -97,7 +97,7 @@ class _ScoreOptions:
     whole: bool
     """Every result is wanted at the end, by a report or a baseline."""
     engine: EngineChoice | None
-    """Where traces are scored; None is this process."""
+    """Engine that scores traces; None for this process."""
 
 
 def score(  # noqa: PLR0913, PLR0917 (the options of a command)
@@ -105,7 +105,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         list[str],
         typer.Argument(
             metavar="TRACES...",
-            help="Files or folders of traces, - for stdin; or suites in Python (*_eval.py).",
+            help="Files or folders of traces, - for stdin; or Python suites (*_eval.py).",
         ),
     ],
     scorer: Annotated[
@@ -114,51 +114,65 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
             "--scorer",
             "-s",
             metavar="REF",
-            help="name, file.py:name or module:name, with options as in "
-            "'contains(values=[\"refund\"])'. Repeat it.",
+            help="Scorer: name, file.py:name or module:name, with options as in "
+            "'contains(values=[\"refund\"])'. Repeatable.",
         ),
     ] = None,
     formula: Annotated[
         str | None,
-        typer.Option(help="A score for the whole, over scorers' names and run-wide metrics."),
+        typer.Option(
+            help="Formula for the score of the run, over scorer names and metrics of the run."
+        ),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Write every result to a .jsonl, .csv or .parquet."),
+        typer.Option(
+            "--output", "-o", help="Write every result to a .jsonl, .csv or .parquet file."
+        ),
     ] = None,
     format: Annotated[  # noqa: A002 (the word users expect)
-        str | None, typer.Option(help="The format of the traces, when it is not recognised.")
+        str | None, typer.Option(help="Format of the traces, if it is not recognised.")
     ] = None,
     fields: FieldMapping = None,
     expected: Annotated[
         Path | None,
-        typer.Option(help='Expected values: JSON lines such as {"trace_id": "t-1", "output": ""}.'),
+        typer.Option(
+            help='File of expected values: JSON lines such as {"trace_id": "t-1", "output": ""}.'
+        ),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(help="The value that passes, for every scorer.")
+        float | None, typer.Option(help="Value at which a scorer passes, for every scorer.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(help="Seconds for each call of an agent or a slow scorer.")
+        float | None,
+        typer.Option(help="Timeout of each call of an agent or a slow scorer, in seconds."),
     ] = None,
     fail_under: Annotated[
         float | None,
-        typer.Option(help="Exit with 1 when the formula, or else a scorer's mean, is lower."),
+        typer.Option(
+            help="Exit with 1 if the score (or without a formula, the mean of a scorer) is lower."
+        ),
     ] = None,
     only: Only = None,
     tag: Tag = None,
     failed_of: FailedOf = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", min=1, help="Only the first N traces, or tests of a suite."),
+        typer.Option(
+            "--limit",
+            "-n",
+            min=1,
+            help="Score only the first N traces, or run the first N tests of a suite.",
+        ),
     ] = None,
     skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Pass over records that cannot be read.")
+        bool, typer.Option("--skip-broken", help="Skip records that cannot be read.")
     ] = False,
     function: Annotated[
         str | None,
         typer.Option(
             metavar="REF",
-            help="For suites: the function that answers, as file.py:name or module:name.",
+            help="For suites: the function under test, as file.py:name or module:name.",
         ),
     ] = None,
     report: ReportPaths = None,
@@ -171,7 +185,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     quiet: Quiet = False,
     verbose: Verbose = False,
     no_keep: Annotated[
-        bool, typer.Option("--no-keep", help="Only show the run: keep nothing of it.")
+        bool, typer.Option("--no-keep", help="Show the run without storing it.")
     ] = False,
     engine: EngineName = None,
     workers: Workers = None,
@@ -179,9 +193,9 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Score traces that you have, or run suites written in Python. The runs are kept.
+    """Score stored traces, or run suites written in Python. The runs are stored.
 
-    With --server they are kept there.
+    With --server, the server stores them.
     """
     gates = Gates(fail_under, fail_on_regression or strict, alpha, tolerance, strict, max_errors)
     gates.check(baseline)
@@ -191,7 +205,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         if path.endswith((".yaml", ".yml")):
             raise InvalidInput(f"{path} is a suite", hint=f"run it with: tally run {path}")
     if any(suites) != all(suites):
-        raise InvalidInput("give either traces or suites in Python files, not both")
+        raise InvalidInput("give either traces or Python suites, not both")
     # What a user's code prints must not get into our JSON document.
     with open_resources(db, server) as tally, open_work(tally) as work:
         app = work.app
@@ -214,9 +228,9 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
         end = RunEnd(report or [], before, gates, as_json, quiet, verbose, there)
         if outcome.interrupted:
             end.show(outcome.runs, outcome.facts)
-            done = "what is done is kept" if options.keep else "nothing is kept"
+            done = "finished results are stored" if options.keep else "nothing is stored"
             if options.keep and options.engine is not None:
-                done += "; type the same again to go on"
+                done += "; run the same command again to continue"
             for path in [*([] if options.output is None else [options.output]), *(report or ())]:
                 done += f"; {path} is not written"
             say(f"tally: stopped; {done}", err=True)
@@ -233,7 +247,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
 
 
 def _find_no_model(before: RunRecord, runs: Sequence[Run]) -> list[str]:
-    """That none of several models is the baseline's, so that nothing was held against it."""
+    """Report that none of several runs is of the model of the baseline."""
     wanted, models = name_model(before), [name_model(run.record) for run in runs]
     if len(runs) == 1 or runs[0].record.group is None or wanted in models:
         return []
@@ -242,22 +256,22 @@ def _find_no_model(before: RunRecord, runs: Sequence[Run]) -> list[str]:
 
 @dataclass(frozen=True)
 class _ScoreOutcome:
-    """What the command has to say, and how it ends."""
+    """Runs of a command, with failed gates and undone work."""
 
     runs: list[Run]
     gates: list[list[str]]
-    """Of each run, why a gate failed."""
+    """Failed gates of each run."""
     undone: list[list[str]]
-    """Of each run, why the work could not be done."""
+    """Undone work of each run."""
     facts: dict[str, Any]
     interrupted: bool = False
     whole: Sequence[Run] = ()
-    """The same runs with every result, where that is wanted and `runs` have only some."""
+    """The same runs with all results, if they are needed and `runs` hold only some."""
 
 
 def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
 
-    _refuse({"--function": options.function}, "is for suites in Python files")
+    _refuse({"--function": options.function}, "can only be used with Python suites")
     if not options.scorer:
         hint = "as in: tally score traces.jsonl --scorer 'contains(values=[\"refund\"])'"
         raise InvalidInput("name at least one scorer", hint=hint)
@@ -292,7 +306,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
             runs = scored.runs
     broken.tell()
     if scored.goes_on:
-        said = "the run was begun before by the same command, and was gone on with"
+        said = "continued the run that the same command began earlier"
         say(f"tally: {said}", err=True)
     if scored.same_ids:
         _warn_of_same_ids(scored.same_ids)
@@ -305,7 +319,7 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
     elif options.fail_under is not None:
         found = [find_shortfall(run, options.fail_under) for run in runs]
         gates = [[] if each is None else [each] for each in found]
-    # Of many traces a run itself has only some results at hand; the store has them all.
+    # A run of many traces holds only some results in memory; the store has all.
     whole: list[Run] = []
     if options.whole and not interrupted:
         kept, ids = options.keep, [run.record.id for run in runs]
@@ -318,10 +332,10 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
 
 
 def _warn_of_same_ids(found: Mapping[str, int]) -> None:
-    """Who scored a trace twice by mistake has narrower intervals than the evidence gives."""
+    """Warn of traces with the same id: a trace scored twice by mistake narrows the intervals."""
     counted = format_count(sum(found.values()), "trace")
     names = ", ".join(islice(found, _SHOWN)) + (", ..." if len(found) > _SHOWN else "")
-    said = f"{counted} with the name and id of another one; each is a case of its own: {names}"
+    said = f"{counted} have the same name and id as another; each is a separate case: {names}"
     say(f"tally: warning: {said}", err=True)
 
 
@@ -421,7 +435,7 @@ def _open_scoring(  # noqa: PLR0913, PLR0917 (called once)
 def _choose_traces(
     traces: Iterable[Trace], choice: CaseChoice, seen: dict[str, None]
 ) -> Iterator[Trace]:
-    """The traces whose case is chosen; one without an id keeps its number among all."""
+    """Yield the chosen traces; one without an id is named by its number among all."""
     from tallymark.suites.chosen_cases import Candidate  # noqa: PLC0415 (loads all checks)
 
     for number, trace in enumerate(traces, start=1):
@@ -436,7 +450,7 @@ def _choose_traces(
 
 
 def _name_sources(paths: list[str]) -> str:
-    """What a run of traces is called: by its files."""
+    """Name of a run of traces, from its files."""
     names = ["stdin" if path == "-" else Path(path).name or path for path in paths]
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
@@ -462,7 +476,7 @@ class _BrokenRecords:
 
 
 def _name_way_out(error: TraceError) -> TraceError:
-    """An error of one record says how to go on without it."""
+    """Add a hint about --skip-broken to the error of one record."""
     (problem, *_) = error.problems
     known = problem.hint or ""
     # One of the whole file has no line; one that was read here for workers comes back from them.
@@ -489,11 +503,9 @@ def _judge_suite(suite: Suite, run: Run, options: _ScoreOptions) -> list[str]:
     if least is None:
         return []
     if options.formula is None and suite.formula is None:
-        # Where the agent always failed, a scorer was never asked, and the run has none.
+        # If the agent always failed, a scorer was never called, and the run has none.
         never = [name for name in suite.scorer_names if name not in run.scorers]
-        unasked = [
-            f"{name} had nothing to score; wanted is {format_number(least)}" for name in never
-        ]
+        unasked = [f"{name} had nothing to score (needs {format_number(least)})" for name in never]
         return [*find_weak_scorers(run, least), *unasked]
     said = find_shortfall(run, least)
     return [] if said is None else [said]
@@ -521,7 +533,7 @@ def _choose_suites(options: _ScoreOptions) -> list[Suite]:
 
     mine = {"--scorer": options.scorer, "--format": options.format, "--expected": options.expected}
     more = {"--map": options.fields, "--skip-broken": options.skip_broken}
-    _refuse({**mine, **more}, "is for traces, not for suites")
+    _refuse({**mine, **more}, "can only be used with traces, not with suites")
     suites = [suite for path in options.paths for suite in load_suites(Path(path))]
     if options.function is not None:
         agent = load_agent(options.function)

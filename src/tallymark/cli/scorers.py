@@ -19,11 +19,13 @@ if TYPE_CHECKING:
 def scorers(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[REF]", help="Only this one: a name, file.py:name or module:name."),
+        typer.Argument(
+            metavar="[REF]", help="Show one scorer: a name, file.py:name or module:name."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the installed scorers, or show one with its options."""
+    """List the installed scorers, or show one scorer with its options."""
     found = list(describe_scorers()) if name is None else [describe_scorer(name)]
     if as_json:
         print_json({"scorers": msgspec.to_builtins(found, enc_hook=str)})

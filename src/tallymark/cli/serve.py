@@ -27,26 +27,33 @@ if TYPE_CHECKING:
 
 
 def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free one.")] = 8321,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
+    ] = 8321,
     workers: Annotated[
         int,
         typer.Option(
-            min=0, max=64, help="Scorings, and as many long jobs, at once; 0: tally worker."
+            min=0,
+            max=64,
+            help="Scoring jobs, and long jobs, to run at once; 0 leaves them to `tally worker`.",
         ),
     ] = 2,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Serve a live example with data; nothing of it is kept.")
+        bool,
+        typer.Option(
+            "--demo", help="Serve an example with live data, which is deleted at the end."
+        ),
     ] = False,
     log_format: LogFormat = None,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
 ) -> None:
-    """Serve the API and the pages, for everybody who has a key.
+    """Serve the API and the pages to everybody who has a key.
 
-    The key of the first start is shown once, or given as TALLY_ADMIN_KEY. With --demo nobody needs
-    a key to look: an example store, with boards that move.
+    The first start prints an admin key once; TALLY_ADMIN_KEY sets it instead. With --demo, an
+    example store with moving leaderboards can be viewed without a key.
     """
     require_server("tally serve")
     from tallymark.server import serve as serve_until_stopped  # noqa: PLC0415 (needs tallymark[server])
@@ -77,7 +84,7 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
             say(f"Tallymark serves {what} at http://{shown}:{listening}", err=True)
             if first is not None and example is None:
                 say(
-                    "In another terminal, log in with that key, and invite somebody:",
+                    "In another terminal, log in with that key, and invite a user:",
                     f"  tally login http://{shown}:{listening}",
                     f"  tally admin invitations create --server http://{shown}:{listening}",
                     err=True,
@@ -91,12 +98,12 @@ def _make_demo(db: str | None) -> Demo:
     from tallymark.service.demo import Demo  # noqa: PLC0415 (only with --demo)
 
     if db is not None:
-        raise InvalidInput("--demo has a store of its own", hint="leave --db out")
+        raise InvalidInput("--demo uses its own store", hint="leave --db out")
     made = Demo()
     try:
-        say("Playing the examples, for a few days of history ...", err=True)
+        say("Running the examples to create a few days of history ...", err=True)
         if made.no_sandbox:
-            say(f"Without those that need a sandbox: {made.no_sandbox}", err=True)
+            say(f"Skipped examples that need a sandbox: {made.no_sandbox}", err=True)
         made.fill()
     except BaseException:
         made.close()
@@ -105,14 +112,14 @@ def _make_demo(db: str | None) -> Demo:
 
 
 def _tell_keys(example: Demo, service: Service, admin: str | None) -> None:
-    """Lets whoever started it try what visitors cannot."""
+    """Print keys with which the operator can do more than visitors."""
     from tallymark.service.demo.demo import COMPETITOR  # noqa: PLC0415 (only with --demo)
 
-    say("Anybody may look, and change nothing. Keys to sign in with:", err=True)
+    say("Anyone can view it, but not change it. Keys to sign in with:", err=True)
     if admin is not None:
         say(f"  organiser        {admin}", err=True)
     say(f"  {COMPETITOR}    {example.make_competitor_key(service)}", err=True)
-    say("An invitation for agents of yours, see: tally docs tutorial-agent", err=True)
+    say("An invitation for your own agents (see: tally docs tutorial-agent):", err=True)
     say(f"  {example.make_invitation(service)}", err=True)
 
 
@@ -123,14 +130,14 @@ _PORT = 7373
 def view(
     db: Db = None,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Where to listen; 0 is any that is free.")
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 picks a free one.")
     ] = _PORT,
     open_: Annotated[
-        bool, typer.Option("--open", help="Open the first page in a browser as well.")
+        bool, typer.Option("--open", help="Also open the home page in a browser.")
     ] = False,
     insecure_local: InsecureLocal = False,
 ) -> None:
-    """Show your own runs, boards and agents as pages in a browser."""
+    """Show your own runs, leaderboards and agents as pages in a browser."""
     require_server("tally view")
 
     from tallymark.server import serve  # noqa: PLC0415 (needs tallymark[server])
@@ -154,20 +161,23 @@ def worker(
     db: Db = None,
     count: Annotated[
         int,
-        typer.Option("--count", min=1, max=1000, help="Scorings, and as many long jobs, at once."),
+        typer.Option(
+            "--count",
+            min=1,
+            max=1000,
+            help="Number of scoring jobs, and of long jobs, to run at once.",
+        ),
     ] = 2,
     kinds: Annotated[
         list[str] | None,
-        typer.Option("--kind", metavar="KIND", help="Only jobs of this kind; may be repeated."),
+        typer.Option("--kind", metavar="KIND", help="Only jobs of this kind. Repeatable."),
     ] = None,
-    once: Annotated[
-        bool, typer.Option("--once", help="End when there is nothing left to do.")
-    ] = False,
+    once: Annotated[bool, typer.Option("--once", help="Exit when the queue is empty.")] = False,
     log_format: LogFormat = None,
 ) -> None:
-    """Do jobs: score what was submitted, run suites, rescore. More of them may run anywhere.
+    """Run queued jobs: score submissions, run suites, rescore. Several workers can run anywhere.
 
-    Ctrl-C or SIGTERM ends it within 10 seconds: what runs ends, or goes back to the queue.
+    Ctrl-C or SIGTERM stops it within 10 seconds: running jobs finish or go back to the queue.
     """
     from tallymark.service.own_traces import start_tracing  # noqa: PLC0415 (only for a worker)
     from tallymark.service.workers import KINDS, Workers  # noqa: PLC0415 (heavy)
@@ -177,7 +187,7 @@ def worker(
 
     def stop(_: int, __: FrameType | None) -> None:
         told.set()
-        # Whoever is in a hurry says it twice.
+        # A second Ctrl-C ends it at once.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
@@ -194,29 +204,29 @@ def worker(
             else:
                 told.wait()
             app.end_soon()
-            say("ending: what does not end soon goes back to the queue", err=True)
+            say("stopping: unfinished jobs go back to the queue", err=True)
 
 
 def mcp(
     agent: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Compete as this agent, and see only what it may."),
+        typer.Option(metavar="NAME", help="Compete as this agent, and see only what it may see."),
     ] = None,
     server: Annotated[
         str | None,
         typer.Option(
             metavar="URL|NAME",
             envvar="TALLY_SERVER",
-            help="The tools of a server instead, by the key of `tally login` or TALLY_KEY.",
+            help="Serve the tools of this server, with the key of `tally login` or TALLY_KEY.",
         ),
     ] = None,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
 ) -> None:
-    """Serve tools for agents by MCP, on standard input and output.
+    """Serve tools for agents over MCP, on standard input and output.
 
-    On your own store you are its owner; with --agent you compete in it as that agent.
+    In your own store, the tools have the owner's rights; with --agent, they compete as that agent.
     """
     require_server("tally mcp")
     if server is not None:

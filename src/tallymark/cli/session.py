@@ -1,4 +1,4 @@
-"""What a command works with, here or at a server, and the options that say how it is opened."""
+"""Open the operations of a command, on a database or on a server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tallymark.service.resources import Resources
 
 server_in_file: str | None = None
-"""What a `tally.toml` names, which is no word of the user's: see `client/addresses.py`."""
+"""The server named in `tally.toml`, which is not trusted like one the user typed."""
 
 
 def find_server(db: str | None, server: str | None) -> Address | None:
@@ -110,11 +110,13 @@ def refuse_tenant(tenant: str) -> None:
     """Refuse a tenant beside a server: the key belongs to one."""
     if tenant != "default":
         hint = "leave --tenant out, and use a key of that tenant"
-        raise InvalidInput("at a server, the key says which tenant", hint=hint)
+        raise InvalidInput(
+            "--tenant cannot be used with a server: the key sets the tenant", hint=hint
+        )
 
 
 def find_seconds(text: str | None) -> float | None:
-    """How long from now; None for ever."""
+    """Read an optional duration in seconds; None means forever."""
     return None if text is None else read_duration(text)
 
 
@@ -124,13 +126,13 @@ def read_duration(text: str) -> float:
 
     seconds = parse_duration(text)
     if not seconds:
-        raise InvalidInput(f"{text!r} is no time", hint="write 90s, 15m, 1h30m or 90d")
+        raise InvalidInput(f"{text!r} is not a duration", hint="write 90s, 15m, 1h30m or 90d")
     return seconds
 
 
 def require_shown(secret: str | None, hint: str) -> str:
     """Return what is shown once, unless it was lost with an answer."""
     if secret is None:
-        message = "it was made, and what is shown once was lost on its way here"
+        message = "it was created, but the secret, which is shown once, was lost on the way"
         raise WorkFailed(message, hint=hint)
     return secret

@@ -1,10 +1,9 @@
-"""`tally.toml`: options that people would otherwise repeat with every command.
+"""`tally.toml`: default options of commands.
 
-A table for each command holds its options by their long names; `db` and `judge` may also stand at
-the top, for every command that has them, and `server` only there. What is typed wins over
-`TALLY_DB` and `TALLY_SERVER`, and these over the file. Nothing in it starts a program, or names a
-server that the user does not know: the file may have come with somebody's folder, and nobody looked
-into it.
+A table for each command holds its options by their long names; `db` and `judge` may also be at the
+top level, for every command that has them, and `server` only there. Options take precedence over
+`TALLY_DB` and `TALLY_SERVER`, and these over the file. The file cannot start a program or name an
+unknown server, as it may have come with a folder that the user has not inspected.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 _FOR_ALL = ("db", "judge")
 _AT_TOP = (*_FOR_ALL, "server")
 _TYPED_ONLY = ("insecure-local", "help", "server", "yes")
-"""Who takes a wall away says so each time; a file that came with a project must not."""
+"""Options that must be typed each time, as a file of a project must not set them."""
 _RUNS_CODE = {
     "model": re.compile(r"\s*(cmd|python)[/:]", re.IGNORECASE),
     "judge": re.compile(r"\s*(cmd|python)[/:]", re.IGNORECASE),
@@ -39,7 +38,7 @@ _RUNS_CODE = {
     "score.function": re.compile(r""),
     "compete.function": re.compile(r""),
     "compete.program": re.compile(r""),
-    # Where to: whoever has the cluster sees what is sent there, and says what comes back.
+    # The owner of a cluster sees what is sent there, and controls the results.
     "engine": re.compile(r"\s*ray\s*:", re.IGNORECASE),
 }
 """Values that name a program or Python code, by the option or its place."""
@@ -107,7 +106,7 @@ class SettingsFile:
                 code = _RUNS_CODE.get(where) or _RUNS_CODE.get(name)
                 many = read if isinstance(read, list) else [read]
                 found = next((each for each in many if code and code.match(str(each))), None)
-                # Asked for only where nothing is typed.
+                # Called only if the option is not typed.
                 asked = read if found is None else _RefusedCode(self.path, where, found)
                 mapped[options[name].name or name] = asked
         return mapped
@@ -143,7 +142,7 @@ class SettingsFile:
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """What stands in the file."""
+    """Read the tables of the file."""
     try:
         return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -154,7 +153,7 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _RefusedCode:
-    """Stands where code was named; whoever needs the value is told that it must be typed."""
+    """Default value that names code: using it raises an error that asks to type it."""
 
     path: Path
     where: str
@@ -171,7 +170,7 @@ class _RefusedCode:
 
 
 def _is_db_overruled(parameters: list[Any]) -> bool:
-    """Whether a variable, or a server that the user names, comes before the file's database."""
+    """Check if a variable or a named server takes precedence over the database of the file."""
     asks = any("--server" in each.opts for each in parameters)
     typed = any(each.partition("=")[0] == "--server" for each in sys.argv)
     named = typed or bool(os.environ.get("TALLY_SERVER"))

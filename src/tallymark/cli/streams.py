@@ -30,7 +30,7 @@ def print_json(document: Any) -> None:
 
 
 def print_csv(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None:
-    """A table by RFC 4180 on stdout: these columns, and then all others that a row has."""
+    """Print CSV (RFC 4180): these columns first, then all others."""
     heads = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
     writer = csv.writer(sys.stdout)
     writer.writerow(map(format_cell, heads))
@@ -40,14 +40,14 @@ def print_csv(rows: Sequence[Mapping[str, Any]], columns: Iterable[str]) -> None
 
 
 def confirm(question: str, *, yes: bool) -> bool:
-    """Whether it is to be done: by `--yes`, or by whoever sits at the terminal."""
+    """Ask for confirmation at the terminal, unless `--yes` was given."""
     if not yes and not sys.stdin.isatty():
-        raise InvalidInput(f"this needs a terminal or --yes: {question}", hint="add --yes")
+        raise InvalidInput(f"no terminal to confirm on: {question}", hint="add --yes")
     return yes or typer.confirm(question, err=True)
 
 
 def read_text(path: Path | None) -> str:
-    """The text of a file, or of stdin for None."""
+    """Read the text of a file, or of stdin for None."""
     try:
         data = sys.stdin.buffer.read() if path is None else path.read_bytes()
         return data.decode("utf-8")
@@ -60,7 +60,7 @@ def read_text(path: Path | None) -> str:
 
 
 def check_new_file(path: Path, *, force: bool) -> None:
-    """Refuses a file that is there without `force`, and a place where none can be made."""
+    """Refuse an existing file without `force`, and a path where none can be created."""
     from tallymark.runs.result_files import check_place  # noqa: PLC0415 (loads the scorers)
 
     if path.exists() and not force:
@@ -69,7 +69,7 @@ def check_new_file(path: Path, *, force: bool) -> None:
 
 
 def write_new_file(path: Path, text: str) -> None:
-    """Writes it, with the folders that it wants."""
+    """Write the file and its parent folders."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

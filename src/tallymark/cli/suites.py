@@ -14,10 +14,10 @@ from tallymark.text import format_count, get_columns, say
 
 
 def init(
-    path: Annotated[Path, typer.Argument(help="The file to write.")] = Path("suite.yaml"),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+    path: Annotated[Path, typer.Argument(help="File to write.")] = Path("suite.yaml"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a suite that runs, with comments that explain it."""
+    """Write an example suite, with comments that explain it."""
     from tallymark.suites.starter import read_starter_suite  # noqa: PLC0415 (each command loads what it needs)
 
     text = read_starter_suite()
@@ -32,12 +32,13 @@ def import_(
         typer.Argument(metavar="FILE", help="promptfooconfig.yaml, or an Inspect log."),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The suite; FILE.suite.yaml without it.")
+        Path | None,
+        typer.Option("--output", "-o", help="Suite file to write. Default: FILE.suite.yaml."),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Turn a promptfoo configuration or an Inspect log into a suite."""
+    """Convert a promptfoo configuration or an Inspect log to a suite."""
     from tallymark.suites.imports.imported_suite import import_suite, write_yaml  # noqa: PLC0415 (as above)
 
     path = output or Path(f"{source.stem}.suite.yaml")
@@ -51,22 +52,22 @@ def import_(
         print_json({"suite": str(path), **counts, "left_out": left_out})
         return
     for problem in made.left_out:
-        say(f"not carried over: {problem}", err=True)
+        say(f"not converted: {problem}", err=True)
     if unfinished:
         verb = "has" if unfinished == 1 else "have"
         say(
             f"{unfinished:,} of {format_count(evals, 'eval')} {verb} assertions that were not "
-            "carried over; such an eval cannot pass until you write a check in place of its `todo`",
+            "converted; such an eval cannot pass until you replace its `todo` with a check",
             err=True,
         )
     say(f"wrote {path}: {format_count(evals, 'eval')}; run it with: tally run {path}")
 
 
 def validate(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Suites in YAML.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Suite files (YAML).")],
     as_json: Json = False,
 ) -> None:
-    """Check suites: every mistake at once, and their formulas."""
+    """Check suite files and their formulas; report every mistake at once."""
     from tallymark.suites.suite_findings import validate as validate_suite  # noqa: PLC0415 (as above)
 
     documents, wrong = list[dict[str, Any]](), 0
@@ -110,10 +111,10 @@ def validate(
 
 def schema(
     what: Annotated[
-        Literal["suite", "challenge"], typer.Argument(help="Of what: suite or challenge.")
+        Literal["suite", "challenge"], typer.Argument(help="Kind of file: suite or challenge.")
     ] = "suite",
 ) -> None:
-    """Print the JSON Schema of suites or of challenges, for editors."""
+    """Print the JSON Schema of suite or challenge files, for editors."""
     if what == "challenge":
         from tallymark.challenges.challenge_format import challenge_schema  # noqa: PLC0415 (as above)
 

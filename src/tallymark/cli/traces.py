@@ -1,4 +1,4 @@
-"""`tally traces`: what agents did in production, asked in plain words."""
+"""`tally traces`: stored traces of agents in production."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from tallymark.cli.options import Db, Json, Server, float_option
+from tallymark.cli.options import CommandGroup, Db, Json, Server, float_option
 from tallymark.cli.session import open_resources
 from tallymark.cli.streams import check_new_file, print_json, write_new_file
 from tallymark.errors import InvalidInput
@@ -32,26 +32,24 @@ if TYPE_CHECKING:
     from tallymark.traces.trace import Trace
     from tallymark.traces.trace_facts import TraceSum
 
-app = typer.Typer(
-    no_args_is_help=True, help="Production traces: list, search, show, sum up, compare, score."
-)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
 FilterArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="FILTER...",
-        help="Such as: status:error tool:search 'cost>0.01' since:2h",
+        help="Filter, such as: status:error tool:search 'cost>0.01' since:2h",
         show_default=False,
     ),
 ]
-TraceArgument = Annotated[str, typer.Argument(metavar="TRACE", help="Its id.", show_default=False)]
-LimitOption = Annotated[
-    int, typer.Option("--limit", "-n", min=1, max=1000, help="Show at most this many.")
+TraceArgument = Annotated[
+    str, typer.Argument(metavar="TRACE", help="Id of the trace.", show_default=False)
 ]
-_MEASURES = "cost, duration, tokens, error, score.NAME or people.NAME."
+LimitOption = Annotated[int, typer.Option("--limit", "-n", min=1, max=1000, help="Show at most N.")]
+_MEASURES = "Value to average: cost, duration, tokens, error, score.NAME or people.NAME."
 MeasureOption = Annotated[str, typer.Option("--measure", help=_MEASURES)]
 _WIDE = 0.05
 """An interval of scores whose ends need no more than two decimals."""
-_NOTHING = "no trace is so; all of them: tally traces list"
+_NOTHING = "no trace matches; list all: tally traces list"
 _EMPTY = "no traces; send some to tally serve, or: tally load traces FILE"
 
 
@@ -73,16 +71,16 @@ def list_(
 
 @app.command()
 def search(
-    text: Annotated[str, typer.Argument(help="A text that stands in a span.", show_default=False)],
+    text: Annotated[str, typer.Argument(help="Text to find in a span.", show_default=False)],
     filters: FilterArgument = None,
     limit: LimitOption = 20,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Look for a text in spans: each trace that fits the filters is opened."""
+    """Search the spans of all matching traces for a text."""
     if '"' in text:
-        raise InvalidInput("a text to look for cannot have a quote in it", hint="leave it out")
+        raise InvalidInput("the text to find cannot contain a double quote", hint="leave it out")
     _list(f'text:"{text}" {_join(filters)}', limit, (db, server), as_json)
 
 
@@ -102,27 +100,27 @@ def _list(text: str, limit: int, where: tuple[str | None, str | None], as_json: 
     if items:
         say(_make_table(items))
     elif more:
-        say("none so far; look further back with until:", wrap=True)
+        say("none found so far; search further back with until:", wrap=True)
     else:
         say(_NOTHING if text.strip() else _EMPTY, wrap=True)
     if more and items:
-        say("there are more: --limit, or a narrower filter", err=True)
+        say("there are more; use --limit or a narrower filter", err=True)
     if scanned is not None:
         looked = format_count(scanned, "trace")
-        say(f"{looked} looked at one by one, as no index has that", err=True)
+        say(f"{looked} scanned one by one, because no index covers this filter", err=True)
 
 
 @app.command()
 def show(
     trace: TraceArgument,
     version: Annotated[
-        int | None, typer.Option(min=1, help="As it was when it was settled so often.")
+        int | None, typer.Option(min=1, help="Version of the trace. Default: the latest.")
     ] = None,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Show one trace: its spans, and its scores."""
+    """Show a trace with its spans and scores."""
     with open_resources(db, server) as tally:
         found = tally.traces.get(trace, version)
     if as_json:
@@ -138,9 +136,10 @@ def show(
 def sums(  # noqa: PLR0913, PLR0917 (the options of a command)
     filters: FilterArgument = None,
     by: Annotated[
-        str | None, typer.Option(help="model, tool, version, service, name, session, user, tag.")
+        str | None,
+        typer.Option(help="Group by model, tool, version, service, name, session, user or tag."),
     ] = None,
-    every: Annotated[str | None, typer.Option(help="minute, hour, day or week.")] = None,
+    every: Annotated[str | None, typer.Option(help="Group by minute, hour, day or week.")] = None,
     measure: Annotated[
         str | None,
         typer.Option("--measure", help=_MEASURES),
@@ -149,9 +148,9 @@ def sums(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Sum traces up: all of them, by what they have in common, or over time."""
+    """Show totals and means of traces: overall, by group, or over time."""
     if by is not None and every is not None:
-        raise InvalidInput("sums are by one thing", hint="give either --by or --every")
+        raise InvalidInput("--by and --every exclude each other", hint="leave one out")
     text = _join(filters)
     with open_resources(db, server) as tally:
         found = tally.traces.sums(text, by, every, measure)
@@ -165,17 +164,17 @@ def sums(  # noqa: PLR0913, PLR0917 (the options of a command)
 @app.command()
 def compare(
     first: Annotated[
-        str, typer.Argument(metavar="FIRST", help="A filter, in quotes.", show_default=False)
+        str, typer.Argument(metavar="FIRST", help="First filter, in quotes.", show_default=False)
     ],
     second: Annotated[
-        str, typer.Argument(metavar="SECOND", help="Another one.", show_default=False)
+        str, typer.Argument(metavar="SECOND", help="Second filter, in quotes.", show_default=False)
     ],
     measure: MeasureOption,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Compare two filters by one measure: 'version:1.2' with 'version:1.3', or two periods."""
+    """Compare two filters by one measure, such as 'version:1.2' with 'version:1.3'."""
     with open_resources(db, server) as tally:
         found = tally.traces.compare(first, second, measure)
     if as_json:
@@ -192,18 +191,20 @@ def compare(
     ]
     say(Table(("FILTER", "TRACES", "SESSIONS", f"MEAN {measure.upper()}"), rows, wrap=("FILTER",)))
     between = _write_estimate(measure, found.difference, found.low, found.high, signed=True)
-    say("", f"second less first: {between}; {found.verdict}", wrap=True)
+    say("", f"second minus first: {between}; {found.verdict}", wrap=True)
 
 
 @app.command()
 def worst(  # noqa: PLR0913, PLR0917 (the options of a command)
     score: Annotated[
         str,
-        typer.Argument(help="A rule's score; people.NAME is what people gave.", show_default=False),
+        typer.Argument(
+            help="Score of a rule, or people.NAME for scores given by people.", show_default=False
+        ),
     ],
     filters: FilterArgument = None,
     limit: LimitOption = 100,
-    best: Annotated[bool, typer.Option("--best", help="The highest instead.")] = False,
+    best: Annotated[bool, typer.Option("--best", help="List the highest scores instead.")] = False,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
@@ -239,7 +240,7 @@ def session(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Show a session as a whole."""
+    """Show the traces of a session."""
     with open_resources(db, server) as tally:
         found = tally.traces.session(name)
     if as_json:
@@ -257,18 +258,18 @@ def session(
 @app.command()
 def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     trace: TraceArgument,
-    name: Annotated[str, typer.Argument(help="What is scored.", show_default=False)],
-    value: Annotated[float, typer.Argument(help="From 0 to 1.", show_default=False)],
-    reason: Annotated[str | None, typer.Option(help="Why.")] = None,
+    name: Annotated[str, typer.Argument(help="Name of the score.", show_default=False)],
+    value: Annotated[float, typer.Argument(help="Value from 0 to 1.", show_default=False)],
+    reason: Annotated[str | None, typer.Option(help="Reason for the score.")] = None,
     expected: Annotated[
         str | None,
-        typer.Option(help="What the answer should have been: for to-suite."),
+        typer.Option(help="Expected answer, which to-suite uses."),
     ] = None,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Give a trace a score of your own; another one replaces it."""
+    """Score a trace yourself; a second score replaces the first."""
     with open_resources(db, server) as tally:
         given = tally.traces.score(trace, name, value, reason=reason, expected=expected)
     if as_json:
@@ -281,22 +282,23 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
 def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
     filters: FilterArgument = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="The suite; NAME.suite.yaml without it.")
+        Path | None,
+        typer.Option("--output", "-o", help="Suite file to write. Default: NAME.suite.yaml."),
     ] = None,
     trace: Annotated[
-        list[str] | None, typer.Option("--trace", help="Of this trace alone; may be repeated.")
+        list[str] | None, typer.Option("--trace", help="Only this trace. Repeatable.")
     ] = None,
-    name: Annotated[str, typer.Option(help="What the suite is called.")] = "from-production",
+    name: Annotated[str, typer.Option(help="Name of the suite.")] = "from-production",
     scorer: Annotated[
-        list[str] | None, typer.Option("--scorer", help="How cases are scored; may be repeated.")
+        list[str] | None, typer.Option("--scorer", help="Scorer of the cases. Repeatable.")
     ] = None,
     limit: LimitOption = 100,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Make a suite whose cases ask what these traces were asked."""
+    """Write a suite whose cases repeat the inputs of these traces."""
     path = output or Path(f"{name}.suite.yaml")
     check_new_file(path, force=force)
     with open_resources(db, server) as tally:
@@ -305,7 +307,7 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
     for each in () if as_json else made.left_out:
         say(f"left out: {each.trace}: {each.reason}", err=True)
     if not cases:
-        raise InvalidInput("no trace that fits tells what was asked")
+        raise InvalidInput("no matching trace records its input")
     write_new_file(path, made.suite)
     if as_json:
         _print({"suite": str(path), "cases": cases, "left_out": made.left_out})
@@ -315,26 +317,31 @@ def to_suite(  # noqa: PLR0913, PLR0917 (the options of a command)
         )
         if made.unchecked:
             bare = f"{made.unchecked:,} of them check nothing"
-            say(f"{bare}, as nobody said what is expected: add checks", wrap=True)
+            say(f"{bare}, as no expected answer is known: add checks", wrap=True)
 
 
 @app.command()
 def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
     idle: Annotated[
-        float | None, typer.Option(help="Seconds without spans after which a trace is settled.")
+        float | None,
+        typer.Option(help="Seconds without new spans after which a trace is complete."),
     ] = None,
     keep_days: Annotated[
-        float | None, float_option(min=0, help="Remove traces after so many days; 0 keeps them.")
+        float | None, float_option(min=0, help="Remove traces after N days; 0 keeps them forever.")
     ] = None,
     keep_mb: Annotated[
-        int | None, typer.Option(min=0, help="Remove the oldest beyond this size; 0 keeps them.")
+        int | None,
+        typer.Option(min=0, help="Remove the oldest traces beyond this size; 0 keeps all."),
     ] = None,
     redact_attribute: Annotated[
         list[str] | None,
-        typer.Option(help="Do not store values of attributes of this name, with * and ?."),
+        typer.Option(
+            help="Do not store values of attributes with this name (* and ? match). Repeatable."
+        ),
     ] = None,
     redact_pattern: Annotated[
-        list[str] | None, typer.Option(help="Do not store what fits this regular expression.")
+        list[str] | None,
+        typer.Option(help="Do not store text that matches this regular expression. Repeatable."),
     ] = None,
     no_redaction: Annotated[
         bool, typer.Option("--no-redaction", help="Store everything from now on.")
@@ -343,7 +350,7 @@ def settings(  # noqa: PLR0913, PLR0917 (the options of a command)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Show or change what is kept of traces. Redaction holds for what comes from now on."""
+    """Show or change retention and redaction of traces. Redaction applies to new traces."""
     changes: dict[str, Any] = {} if idle is None else {"quiet_s": idle}
     changes |= {} if keep_days is None else {"keep_days": keep_days or None}
     changes |= {} if keep_mb is None else {"keep_mb": keep_mb or None}

@@ -7,16 +7,14 @@ from typing import Annotated
 
 import typer
 
-from tallymark.cli.options import Db, Json, Server
+from tallymark.cli.options import CommandGroup, Db, Json, Server
 from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
 from tallymark.errors import InvalidInput
 from tallymark.text import say
 
-vars_app = typer.Typer(help="Values for {{var('name')}} in suites.", no_args_is_help=True)
-secrets_app = typer.Typer(
-    help="Values for {{secret('name')}}: kept encrypted, never shown.", no_args_is_help=True
-)
+vars_app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
+secrets_app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
 NameArgument = Annotated[str, typer.Argument(metavar="NAME")]
 
 
@@ -27,7 +25,7 @@ def set_var(
     db: Db = None,
     server: Server = None,
 ) -> None:
-    """Keep a variable."""
+    """Store a variable."""
     with open_resources(db, server) as tally:
         tally.settings.set_var(name, value)
 
@@ -45,7 +43,7 @@ def list_vars(db: Db = None, server: Server = None, as_json: Json = False) -> No
 
 @vars_app.command("delete")
 def delete_var(name: NameArgument, db: Db = None, server: Server = None) -> None:
-    """Forget a variable."""
+    """Delete a variable."""
     with open_resources(db, server) as tally:
         tally.settings.remove_var(name)
 
@@ -57,10 +55,10 @@ def set_secret(
     db: Db = None,
     server: Server = None,
 ) -> None:
-    """Keep a secret. Its value is asked for, so that it is in no shell history."""
+    """Store a secret. You are prompted for its value, which keeps it out of the shell history."""
     if not stdin and not sys.stdin.isatty():
         hint = "pipe it in with --stdin"
-        raise InvalidInput("a secret is typed at a terminal, and there is none", hint=hint)
+        raise InvalidInput("no terminal to type the secret on", hint=hint)
     value = sys.stdin.read().rstrip("\n") if stdin else typer.prompt("Value", hide_input=True)
     if not value:
         raise InvalidInput(f"the secret {name!r} is empty", hint="give it a value")
@@ -70,7 +68,7 @@ def set_secret(
 
 @secrets_app.command("list")
 def list_secrets(db: Db = None, server: Server = None, as_json: Json = False) -> None:
-    """List the names of secrets; values are never shown."""
+    """List the names of secrets. Values are never shown."""
     with open_resources(db, server) as tally:
         known = tally.settings.secrets()
     if as_json:
@@ -81,6 +79,6 @@ def list_secrets(db: Db = None, server: Server = None, as_json: Json = False) ->
 
 @secrets_app.command("delete")
 def delete_secret(name: NameArgument, db: Db = None, server: Server = None) -> None:
-    """Forget a secret."""
+    """Delete a secret."""
     with open_resources(db, server) as tally:
         tally.settings.remove_secret(name)

@@ -18,7 +18,7 @@ from tallymark.cli.attempt import (
     keep_files,
     list_texts,
 )
-from tallymark.cli.options import Db, InsecureLocal, Json, JudgeModel, Limit, Server
+from tallymark.cli.options import CommandGroup, Db, InsecureLocal, Json, JudgeModel, Limit, Server
 from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, clean_line, format_count, format_moment, say
@@ -28,22 +28,26 @@ if TYPE_CHECKING:
 
     from tallymark.challenges.kept_submission import KeptSideSubmission, SideVerdict
 
-app = typer.Typer(no_args_is_help=True, help="Red against blue: submit, list, read again, settle.")
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
 
 
 @app.command()
 def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     challenge: ChallengeArgument,
-    answer: Annotated[Path, typer.Argument(metavar="FILE", help="An attack or a defence.")],
+    answer: Annotated[
+        Path, typer.Argument(metavar="FILE", help="File with an attack or a defence.")
+    ],
     agent: AgentOption,
-    side: Annotated[Literal["red", "blue"], typer.Option(help="red attacks, blue defends.")],
+    side: Annotated[
+        Literal["red", "blue"], typer.Option(help="Side to play: red attacks, blue defends.")
+    ],
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Submit an attack or a defence; it meets every active one of the other side."""
+    """Submit an attack or a defence, which meets every active submission of the other side."""
     from tallymark.challenges.submitted_files import read_answer  # noqa: PLC0415 (loads all evaluators)
 
     how = partial(open_resources, insecure_local=insecure_local, judge_model=judge_model)
@@ -60,7 +64,7 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
     judged = [each.breached for each in verdicts if each.breached is not None]
     won = sum(breached == (side == "red") for breached in judged)
     say(f"Submission {submission.number} of {agent} for {side} at {challenge}")
-    say(f"{won} of {len(judged)} points" if judged else "nobody to meet yet")
+    say(f"{won} of {len(judged)} points" if judged else "no opponent yet")
     if len(judged) < len(verdicts):
         say(
             f"{len(verdicts) - len(judged)} not judged; see tally versus settle {challenge}",
@@ -71,14 +75,18 @@ def submit(  # noqa: PLR0913, PLR0917 (the options of a command)
 @app.command(name="list")
 def list_(  # noqa: PLR0913, PLR0917 (as above)
     challenge: ChallengeArgument,
-    agent: Annotated[str | None, typer.Option(metavar="HANDLE", help="Only of this one.")] = None,
-    side: Annotated[Literal["red", "blue"] | None, typer.Option(help="Only of this side.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(metavar="HANDLE", help="Only submissions of this agent.")
+    ] = None,
+    side: Annotated[
+        Literal["red", "blue"] | None, typer.Option(help="Only submissions of this side.")
+    ] = None,
     limit: Limit = 20,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """List submissions, newest first: one's own, and for organisers those of all."""
+    """List your submissions, newest first; organisers see all."""
     with open_resources(db, server) as tally:
         found = list(islice(tally.versus.list(challenge, agent, side), limit))
     if as_json:
@@ -105,14 +113,17 @@ def list_(  # noqa: PLR0913, PLR0917 (as above)
 def submission(
     challenge: ChallengeArgument,
     submission: Annotated[
-        int, typer.Argument(metavar="SUBMISSION", help="As `tally versus list` shows it.")
+        int,
+        typer.Argument(
+            metavar="SUBMISSION", help="Number of a submission, as `tally versus list` shows it."
+        ),
     ],
     output: OutputOption = None,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Show what was submitted: to the agent that sent it, and to organisers."""
+    """Show a submission. Only its agent and organisers can read it."""
     with open_resources(db, server) as tally:
         kept = tally.versus.get(challenge, submission)
     files = kept.list_files()
@@ -132,10 +143,10 @@ def _describe(kept: KeptSideSubmission) -> Iterator[str | Table]:
         f" {format_moment(kept.submitted_at)} UTC{late}"
     )
     if not kept.verdicts:
-        yield "it has met nobody yet"
+        yield "no opponent yet"
         return
     rows = [_describe_verdict(each) for each in kept.verdicts]
-    # Players are not told why while the challenge runs.
+    # Reasons are hidden from players while the challenge runs.
     columns = 4 if any(why for *_, why in rows) else 3
     heads = ("AGAINST", "CATEGORY", "VERDICT", "WHY")[:columns]
     yield Table(heads, [row[:columns] for row in rows], wrap=("WHY",))
@@ -151,7 +162,7 @@ def _describe_verdict(verdict: SideVerdict) -> tuple[str, str, str, str]:
 def settle(  # noqa: PLR0913, PLR0917 (as above)
     challenge: ChallengeArgument,
     again: Annotated[
-        bool, typer.Option("--again", help="Also what a judge tried and failed to judge.")
+        bool, typer.Option("--again", help="Also retry pairs that a judge failed to judge.")
     ] = False,
     judge_model: JudgeModel = None,
     insecure_local: InsecureLocal = False,
@@ -159,7 +170,7 @@ def settle(  # noqa: PLR0913, PLR0917 (as above)
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Judge what was left without a verdict."""
+    """Judge the pairs that have no verdict yet."""
     how = partial(open_resources, insecure_local=insecure_local, judge_model=judge_model)
     with how(db, server) as tally:
         done = tally.versus.settle(challenge, again)

@@ -1,4 +1,4 @@
-"""`tally webhooks`: addresses that are told what happened, and what was sent to them."""
+"""`tally webhooks`: URLs that receive events, and their deliveries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import msgspec
 import typer
 
-from tallymark.cli.options import Db, Json, Server
+from tallymark.cli.options import CommandGroup, Db, Json, Server
 from tallymark.cli.session import open_resources
 from tallymark.cli.streams import print_json
 from tallymark.text import Table, format_moment, say
@@ -15,10 +15,7 @@ from tallymark.text import Table, format_moment, say
 if TYPE_CHECKING:
     from tallymark.service.webhooks import Delivery, NewWebhook, Webhook
 
-app = typer.Typer(
-    no_args_is_help=True,
-    help="Webhooks: tell an address when runs end or gates fail.",
-)
+app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
 WebhookArgument = Annotated[str, typer.Argument(metavar="WEBHOOK", show_default=False)]
 
 
@@ -28,16 +25,16 @@ def add(  # noqa: PLR0913, PLR0917 (the options of a command)
     event: Annotated[
         list[str] | None,
         typer.Option(
-            help="run.finished, gate.failed, record.beaten or attempt.failed; all. Repeat it."
+            help="run.finished, gate.failed, record.beaten or attempt.failed. Repeatable."
         ),
     ] = None,
-    challenge: Annotated[str | None, typer.Option(help="Of this challenge alone.")] = None,
-    suite: Annotated[str | None, typer.Option(help="Of this suite alone.")] = None,
+    challenge: Annotated[str | None, typer.Option(help="Only events of this challenge.")] = None,
+    suite: Annotated[str | None, typer.Option(help="Only events of this suite.")] = None,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Tell an address of what happens from now on. What signs is printed now, and never again."""
+    """Send events to a URL from now on. The signing secret is printed once."""
     with open_resources(db, server) as tally:
         events = {} if not event else {"events": cast("Any", event)}
         made = tally.webhooks.add(url, challenge=challenge, suite=suite, **events)
@@ -72,7 +69,7 @@ def list_(db: Db = None, server: Server = None, as_json: Json = False) -> None:
 def pause(
     webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: Json = False
 ) -> None:
-    """Send nothing until it is resumed."""
+    """Pause a webhook until it is resumed."""
     with open_resources(db, server) as tally:
         found = tally.webhooks.pause(webhook)
     _print(found, as_json, f"{webhook} is paused")
@@ -82,17 +79,17 @@ def pause(
 def resume(
     webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: Json = False
 ) -> None:
-    """Go on, first with what waits."""
+    """Resume a webhook; waiting messages are sent first."""
     with open_resources(db, server) as tally:
         found = tally.webhooks.resume(webhook)
-    _print(found, as_json, f"{webhook} goes on")
+    _print(found, as_json, f"{webhook} is resumed")
 
 
 @app.command()
 def rotate(
     webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: Json = False
 ) -> None:
-    """Sign with another secret, which is printed now, and never again."""
+    """Replace the signing secret. The new one is printed once."""
     with open_resources(db, server) as tally:
         made = tally.webhooks.rotate(webhook)
     _print_new(made, as_json)
@@ -102,7 +99,7 @@ def rotate(
 def remove(
     webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: Json = False
 ) -> None:
-    """Tell it nothing more, and forget what it was told."""
+    """Remove a webhook and its deliveries."""
     with open_resources(db, server) as tally:
         found = tally.webhooks.remove(webhook)
     _print(found, as_json, f"{webhook} is removed")
@@ -112,29 +109,30 @@ def remove(
 def ping(
     webhook: WebhookArgument, db: Db = None, server: Server = None, as_json: Json = False
 ) -> None:
-    """Send something that did not happen, to try the address out."""
+    """Send a test message."""
     with open_resources(db, server) as tally:
         count = tally.webhooks.ping(webhook)
     if as_json:
         print_json({"webhooks": count})
     else:
-        say(f"queued; what came of it: tally webhooks deliveries {webhook}", wrap=True)
+        say(f"queued; see the result with: tally webhooks deliveries {webhook}", wrap=True)
 
 
 @app.command()
 def deliveries(
     webhook: WebhookArgument,
     state: Annotated[
-        str | None, typer.Option(help="Only those that are waiting, delivered or failed.")
+        str | None,
+        typer.Option(help="Only deliveries in this state: waiting, delivered or failed."),
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=200, help="Show at most this many.")
+        int, typer.Option("--limit", "-n", min=1, max=200, help="Show at most N.")
     ] = 20,
     db: Db = None,
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Show what was sent to a webhook or waits, newest first, and what came of it."""
+    """List the deliveries of a webhook with their results, newest first."""
     with open_resources(db, server) as tally:
         found = tally.webhooks.deliveries(webhook, cast("Any", state), limit).items
     if as_json:
@@ -165,7 +163,7 @@ def replay(
     server: Server = None,
     as_json: Json = False,
 ) -> None:
-    """Send a message again, under the same id."""
+    """Send a message again, with the same id."""
     with open_resources(db, server) as tally:
         found = tally.webhooks.replay(webhook, delivery)
     _print(found, as_json, f"{delivery} is queued again")
@@ -181,7 +179,7 @@ def _print_new(made: NewWebhook, as_json: bool) -> None:
         print_json(msgspec.to_builtins(made))
         return
     hook = made.webhook
-    say(f"{hook.id} tells {hook.url} of {', '.join(hook.events)}, signed by:", err=True)
+    say(f"{hook.id} sends {', '.join(hook.events)} to {hook.url}; signing secret:", err=True)
     say(made.secret or "")
 
 

@@ -1,8 +1,8 @@
-"""Where `tally run` and `tally score` do their work, whoever keeps it in the end.
+"""Storage of runs while `tally run` and `tally score` execute them, for a database or a server.
 
-For a server it is a database of its own, `.tally/unsent.db`: every result is there as soon as it is
-known, and a run leaves it when the server has all of it. What a stopped command, a server that is
-down or a power cut leave behind is gone on with, or only sent, by `tally run --resume`.
+Runs for a server are first stored in `.tally/unsent.db`, result by result, and removed when the
+server has them. After a stopped command, a server failure or a power cut, `tally run --resume`
+continues or sends them.
 """
 
 from __future__ import annotations
@@ -35,66 +35,66 @@ _MOST_BYTES = 8_000_000
 
 
 class Work(Protocol):
-    """What a command does its runs with."""
+    """Storage in which a command executes its runs."""
 
     @property
     def app(self) -> App:
-        """The services that do it."""
+        """The application that executes runs."""
 
     def check(self) -> None:
-        """Refuses to begin what nobody would keep."""
+        """Refuse to start if the runs could not be stored in the end."""
 
     def fill_in(self, options: RunOptions) -> RunOptions:
-        """The options with values of variables that are kept elsewhere."""
+        """Add the values of stored variables to the options."""
 
     def find_finished(self, run: str) -> Run | None:
-        """A run that only has to be handed over."""
+        """Find an ended run that only has to be sent."""
 
     def hand_over(self, runs: Sequence[Run]) -> list[str]:
-        """Has the runs kept where they belong; says what is otherwise there."""
+        """Send the runs to where they belong; return notes about differences."""
 
     def tell_rest(self, run: str) -> str:
-        """What to do with a run that is not over, or not handed over."""
+        """Describe how to continue or send a run."""
 
 
 @dataclass(frozen=True)
 class LocalWork:
-    """In the database that keeps the runs: there is nothing to hand over."""
+    """Runs in the database where they stay."""
 
     app: App
 
     def check(self) -> None:
-        """There is nothing to be seen beforehand."""
+        """Nothing to check."""
 
     def fill_in(self, options: RunOptions) -> RunOptions:
-        """As they are: the database has the variables."""
+        """Return the options; the database has the variables."""
         return options
 
     def find_finished(self, run: str) -> Run | None:  # noqa: ARG002
-        """None: it is kept already."""
+        """None: no run has to be sent."""
         return None
 
     def hand_over(self, runs: Sequence[Run]) -> list[str]:  # noqa: ARG002
-        """They are there."""
+        """Nothing to send."""
         return []
 
     def tell_rest(self, run: str) -> str:
-        """How to go on."""
-        return f"what is done is kept; go on with: tally run --resume {run}"
+        """Describe how to continue a run."""
+        return f"finished cases are stored; continue with: tally run --resume {run}"
 
 
 @dataclass
 class RemoteWork:
-    """Here, for a server."""
+    """Runs executed here for a server."""
 
     client: Client
     app: App
     here: Runs
-    """The runs of that database."""
+    """Runs in the local database."""
     _sent: set[str] = field(default_factory=set)
 
     def fill_in(self, options: RunOptions) -> RunOptions:
-        """With the server's variables. Its secrets are shown to nobody: they come from here."""
+        """Add the variables of the server. Its secrets cannot be read: they come from here."""
         try:
             known = self.client.settings.vars()
         except NotAllowed:
@@ -102,7 +102,7 @@ class RemoteWork:
         return replace(options, values={**known, **options.values})
 
     def check(self) -> None:
-        """Refuses to begin what the server would not take in the end."""
+        """Refuse to start if the server would not accept the runs in the end."""
         caller = self.client.accounts.me()
         if caller.role not in _SENDERS:
             raise NotAllowed(
@@ -112,19 +112,19 @@ class RemoteWork:
             )
 
     def find_finished(self, run: str) -> Run | None:
-        """A run that only has to be sent."""
+        """Find an ended run that only has to be sent."""
         try:
             record = self.here.get(run)
         except NotFound:
-            hint = "a run goes on where it was started; the server's are: tally runs"
-            raise NotFound(f"there is no run {run!r} here that was not sent", hint=hint) from None
+            hint = "resume a run where it was started; list the runs of the server: tally runs"
+            raise NotFound(f"there is no unsent run {run!r} here", hint=hint) from None
         return self.here.load(record.id) if record.status in _OVER else None
 
     def hand_over(self, runs: Sequence[Run]) -> list[str]:
-        """Sends the runs. Sent again, they are there once."""
+        """Send the runs. Sending them again does not duplicate them."""
         notes = []
         for run in runs:
-            # Of many traces that were scored, the run has only some results at hand.
+            # A run of many traces holds only some results in memory.
             results = self.here.cases(run.record.id, traces=True)
             for document in _split(run, results):
                 (differences,) = self.client.runs.create(run=document).differences
@@ -133,12 +133,12 @@ class RemoteWork:
         return notes
 
     def tell_rest(self, run: str) -> str:
-        """How to go on, or to send it."""
+        """Describe how to continue or send a run."""
         words = f"tally run --resume {run} --server {self.client.connection.address}"
-        return f"it is kept in {UNSENT}; go on and send it with: {words}"
+        return f"it is stored in {UNSENT}; continue and send it with: {words}"
 
     def forget_sent(self) -> None:
-        """What the server has need not be here; not before all of it was shown."""
+        """Delete the runs that the server has, after all of them were shown."""
         for run in self._sent:
             self.here.delete(run)
 
@@ -164,7 +164,7 @@ def open_work(tally: Resources) -> Iterator[Work]:
 
 
 def _split(run: Run, results: Iterable[CaseResult]) -> Iterator[dict[str, Any]]:
-    """The run as requests: each with some of its results, the last with what they come to."""
+    """Split a run into requests with some of its results each."""
     from tallymark.runs.reports.json_report import describe_run  # noqa: PLC0415 (only for JSON)
     from tallymark.scoring.score import make_json_safe  # noqa: PLC0415 (loads the scorers)
 

@@ -318,7 +318,7 @@ class AsyncConnection:
             except msgspec.DecodeError:
                 raise WorkFailed(
                     f"{self.address} sent something that is no event",
-                    hint="its version may be another than this client's",
+                    hint="its version may differ from that of this client",
                 ) from None
             except httpx2.RequestError as error:
                 wait = find_wait(None, tries + 1)

@@ -40,7 +40,7 @@ class Profiles(msgspec.Struct, frozen=True, omit_defaults=True):
         """Find a profile by its name."""
         if name not in self.profiles:
             near = suggest(name, self.profiles)
-            known = f"there are: {', '.join(self.profiles)}" if self.profiles else "none is kept"
+            known = f"there are: {', '.join(self.profiles)}" if self.profiles else "none is saved"
             hint = (
                 f"did you mean {near!r}?"
                 if near

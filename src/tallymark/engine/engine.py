@@ -190,7 +190,7 @@ def describe_error(error: BaseException) -> str:
         said = shorten_line(str(error), _TEXT_CHARS)
     except Exception:  # noqa: BLE001 (a user's own error may not even say what it is)
         said = ""
-    return f"a worker could not go on: {type(error).__name__}" + (f": {said}" if said else "")
+    return f"a worker failed: {type(error).__name__}" + (f": {said}" if said else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -197,7 +197,7 @@ def _require_node(node: Any) -> None:
     if not alive:
         raise WorkFailed(
             "Ray has died on this machine: its process (raylet) is gone",
-            hint="nothing finished is lost; type the same command again to go on, or for a suite:"
+            hint="finished work is stored; run the same command again to continue, or for a suite:"
             " tally run --resume latest",
         )
 

@@ -248,7 +248,7 @@ async def submit_answer(
         dict[str, Any] | None, Field(description='What you say of it: {"tokens_total": 1200}.')
     ] = None,
     trajectory: Annotated[
-        Any, Field(description="What you did, as a trace in JSON, where it is asked for.")
+        Any, Field(description="What you did, as a trace in JSON, if the challenge requires it.")
     ] = None,
 ) -> Submitted:
     """Submit the answer of an attempt, once and finally, and get its score with the breakdown by

@@ -84,7 +84,8 @@ def check_formula(
     ctx: Ctx,
     formula: Formula,
     names: Annotated[
-        list[str] | None, Field(description="Named evals that it may use besides a run's metrics.")
+        list[str] | None,
+        Field(description="Named evals that it may use in addition to the metrics of a run."),
     ] = None,
 ) -> FormulaChecked:
     """Check a scoring formula before anything runs: what is wrong with it and where, or what its

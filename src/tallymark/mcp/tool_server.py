@@ -133,7 +133,7 @@ def _explain_arguments(name: str, error: ValidationError) -> str:
         missing = each["type"] == "missing"
         said = "it is missing" if missing else each["msg"][:1].lower() + each["msg"][1:]
         found.append(f"{where}: {said}")
-    return f"{name} cannot be called so: {'; '.join(found[:10])}"
+    return f"{name} was called with wrong arguments: {'; '.join(found[:10])}"
 
 
 def make_tool(function: Callable[..., Any], *, writes: bool = False, title: str) -> Tool:

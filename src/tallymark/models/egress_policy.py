@@ -158,7 +158,9 @@ def open_public_socket(found: AddrInfoType) -> socket.socket:
     """Socket factory for aiohttp: the last check of a connection's address."""
     family, kind, protocol, _, address = found
     if not is_public(str(address[0])):
-        message = f"{address[0]} is no public address, and no other is asked here"
+        message = (
+            f"{address[0]} is not a public address, and only public addresses are allowed here"
+        )
         raise OSError(errno.EACCES, message)
     return socket.socket(family=family, type=kind, proto=protocol)
 
@@ -188,7 +190,9 @@ class PinnedAddresses:
         if key not in self._known:
             found = await self._look_up(host, port, family)
             if not found or not all(is_public(address) for _, address in found):
-                message = f"{host} has no public address, and no other is asked here"
+                message = (
+                    f"{host} has no public address, and only public addresses are allowed here"
+                )
                 raise OSError(errno.EACCES, message)
             self._known[key] = found
         return self._known[key]

@@ -99,8 +99,8 @@ def find_given_key(reference: ModelReference, egress: EgressPolicy) -> dict[str,
     """Arguments of a provider under an egress policy: the tenant's key, and its public address."""
     if reference.kind not in PROVIDER_KEYS:
         known = ", ".join(PROVIDER_KEYS)
-        hint = f"this server asks {known}, and http(s):// addresses"
-        raise InvalidInput(f"{reference.kind}/ models are not asked for others", hint=hint)
+        hint = f"this server allows {known}, and http(s):// addresses"
+        raise InvalidInput(f"{reference.kind}/ models are not available to tenants", hint=hint)
     variable, address = PROVIDER_KEYS[reference.kind]
     if variable not in egress.keys:
         hint = f"store it as the secret {variable}"

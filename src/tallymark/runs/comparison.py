@@ -331,7 +331,7 @@ def _judge_by_score(
     if 0.5**difference.units > rule.alpha:
         results, least = format_count(difference.units, "result"), -math.log2(rule.alpha)
         epochs = math.ceil(_ENOUGH / max(1, difference.units))
-        why = f"{results} can never tell a drop from chance (that takes {math.ceil(least)} or more)"
+        why = f"{results} are too few to tell a drop from chance (needs {math.ceil(least)})"
         return RegressionVerdict(
             "inconclusive", False, f"{over}; {why}: add cases, or try --epochs {epochs}"
         )
@@ -340,7 +340,7 @@ def _judge_by_score(
         how += f", adjusted for {comparison.compared} comparisons"
     if p_value <= rule.alpha:
         return _say_worse(f"{over}, which is hardly chance ({how})")
-    reason = f"{over}, which may be chance ({how}): more cases or epochs would tell"
+    reason = f"{over}, which may be chance ({how}); run more cases or epochs"
     return RegressionVerdict("inconclusive", False, reason)
 
 

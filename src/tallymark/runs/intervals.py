@@ -113,7 +113,7 @@ def _refuse(columns: CaseColumns) -> NoInterval | None:
         if metric.statistic == "reached":
             return NoInterval(f"{name} counts what reaches a threshold, and none is known for that")
         if metric.quantity == ERRORS:
-            return NoInterval(f"{name} tells how the run went, not how good the agent is")
+            return NoInterval(f"{name} describes the run, not the quality of the agent")
         if metric.quantity in AMOUNTS and columns[metric.quantity].weights.sum() < 2:
             what = metric.quantity.replace("_", " ")
             return NoInterval(f"one result cannot show how much the {what} varies")

@@ -59,7 +59,7 @@ def open_result_file(path: Path, scorers: Sequence[str]) -> AbstractContextManag
     make = _FORMATS.get(path.suffix.lower())
     if make is None:
         raise InvalidInput(
-            f"cannot tell from its name what {path} should be",
+            f"the name does not show what kind of file {path} should be",
             hint=f"use a name that ends in {', '.join(_FORMATS)}",
         )
     return _write_results(path, make, scorers)

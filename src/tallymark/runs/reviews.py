@@ -55,7 +55,7 @@ class GivenScore(msgspec.Struct, frozen=True, kw_only=True):
             raise InvalidInput(f"a comment has at most {LONGEST_COMMENT:,} characters")
         scored = self.value is not None or label is not None
         if not scored and not self.comment.strip():
-            raise InvalidInput("it says nothing", hint="give a value, a label or a comment")
+            raise InvalidInput("the review is empty", hint="give a value, a label or a comment")
         if name == COMMENT and scored:
             raise InvalidInput(f"{COMMENT!r} is words alone", hint="name the score otherwise")
         if label is not None and self.value is None:

@@ -528,7 +528,7 @@ class Tally:
         missing = 0 if measure is None else counts.ran - getattr(counts, measure).known
         if not missing:
             return None
-        mend = "set metadata.pricing in the suite" if self.door is None else "no span says it"
+        mend = "set metadata.pricing in the suite" if self.door is None else "no span records it"
         why = f"; {mend}" if measure == "cost" else ""
         return f"the {measure} of {missing} of {counts.ran} {whose} is not known{why}"
 

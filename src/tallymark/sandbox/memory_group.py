@@ -103,7 +103,7 @@ def try_group(parent: Path) -> None:
                 os._exit(code)
         _, status = os.waitpid(child, 0)
         if status:
-            raise PermissionError("no process can be put into a group of ours")
+            raise PermissionError("no process can be moved to a new control group")
     finally:
         group.close()
 

@@ -70,8 +70,8 @@ def _read_request(backend: str | None) -> SafeBackend | None:
     where = "" if backend else f" in {BACKEND_VARIABLE}"
     if name == "insecure-local":
         raise InvalidInput(
-            f"running without a sandbox cannot be asked for{where}",
-            hint="say --insecure-local on the command line, each time",
+            f"running without a sandbox cannot be set{where}",
+            hint="give --insecure-local on the command line each time",
         )
     guess = suggest(name, get_args(SafeBackend))
     known = " or ".join(get_args(SafeBackend))

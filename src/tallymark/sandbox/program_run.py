@@ -91,7 +91,7 @@ def run_program(  # noqa: PLR0913 (each says one thing about the run)
         stopped = ended.stopped or _SIGNALS_OF_LIMITS.get(ended.code)
         work.outcomes[stopped or ("ok" if ended.code == 0 else "failed")] += 1
     code = ended.code if ended.stopped is None else -signal.SIGKILL
-    left_out = (f"{name!r} is not kept: {why}" for name, why in ended.refused.items())
+    left_out = (f"{name!r} is not stored: {why}" for name, why in ended.refused.items())
     return ProgramOutcome(
         exit_code=code if code >= 0 else None,
         signal=name_signal(-code) if code < 0 else None,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _CAMEL = {"outputContains": "output_contains", "toolCalls": "tool_calls"}
 _NO_CALL = "no answer was seen: the trace has no model call, and no output of its root"
-_NOT_RECORDED = "no answer was seen: the trace does not record what its model calls said"
+_NOT_RECORDED = "no answer was seen: the trace does not record the output of its model calls"
 _STATED = frozenset({"output", "output_contains", "tool_calls"})
 """The fields that most expectations use."""
 _DATA_BEGINS = frozenset('{[-0123456789tfn"')

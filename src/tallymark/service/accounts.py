@@ -87,7 +87,7 @@ class AccountService:
         if caller is not None:
             return caller
         if not (text.startswith(PREFIX) and len(text) <= _LONGEST_KEY):
-            raise NotSignedIn("this is no key", hint=f"a key begins with {PREFIX}")
+            raise NotSignedIn("this is not a key", hint=f"a key begins with {PREFIX}")
         now = self._clock()
         key = _require_valid(self._store.keys.find(text), now)
         caller = make_caller(key, text)
@@ -142,7 +142,7 @@ class AccountService:
     def sign_out_everywhere(self, caller: Caller) -> int:
         """End all sessions of the caller's owner and return their number; keys stay valid."""
         if caller.owner is None:
-            raise NotAllowed("nobody is signed in")
+            raise NotAllowed("you are not signed in")
         return self.end_sessions(caller, caller.owner)
 
     def end_sessions(self, caller: Caller, owner: str) -> int:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 200
 Handle = Annotated[str, Meta(max_length=100, description="An agent's handle.")]
-Reason = Annotated[str, Meta(max_length=2000, description="Kept in the log.")]
+Reason = Annotated[str, Meta(max_length=2000, description="Reason, stored in the log.")]
 Text = Annotated[str, Meta(max_length=200, description="Part of a handle or a name.")]
 Handles = Annotated[Sequence[Handle], Meta(max_length=_AT_ONCE, description="Only these.")]
 Ahead = Literal["this", "level", "other"]
@@ -131,7 +131,7 @@ class HeadToHead(msgspec.Struct, frozen=True, kw_only=True):
     behind: int
     p_value: Annotated[
         float | None,
-        Meta(description="Sign test; null where no board tells the two apart."),
+        Meta(description="Sign test; null if no board separates the two."),
     ]
     rating: Annotated[Rating | None, Meta(description="Of the other.")]
     difference: Annotated[

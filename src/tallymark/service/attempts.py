@@ -66,11 +66,11 @@ Handle = Annotated[
         extra_json_schema={"pattern": r"^[a-z0-9._-]{2,40}$"},
     ),
 ]
-Reason = Annotated[str, Meta(max_length=2000, description="Kept in the log.")]
+Reason = Annotated[str, Meta(max_length=2000, description="Reason, stored in the log.")]
 Answer = Annotated[Any, Meta(description="A JSON value, a text, or names with texts of files.")]
 Claims = Annotated[
     dict[str, Any],
-    Meta(description="What the competitor says of it.", examples=[{"tokens_total": 1200}]),
+    Meta(description="Metadata given by the competitor.", examples=[{"tokens_total": 1200}]),
 ]
 Trajectory = Annotated[Any, Meta(description="What the agent did: a trace, as JSON or its text.")]
 _OF_ATTEMPT = (
@@ -99,7 +99,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     voided_at: float | None
     score: float | None = None
     result: Literal["win", "draw", "loss"] | None = None
-    seed: Annotated[int | None, Meta(description="Told with the outcome, never before.")] = None
+    seed: Annotated[int | None, Meta(description="Shown with the outcome, never before.")] = None
     ranks: bool = False
     metrics: dict[str, Any] = {}
     dimensions: dict[str, float] = {}
@@ -118,7 +118,8 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True):
     dimension_score: Annotated[float | None, Meta(description="Of the dimensions alone.")] = None
     constraint_effect: Literal["zero", "fail"] | None = None
     scorer: Annotated[
-        dict[str, Any], Meta(description="What a plugin or a formula told beside the score.")
+        dict[str, Any],
+        Meta(description="Details that a plugin or a formula returned with the score."),
     ] = {}
     sandbox: Annotated[
         dict[str, Any], Meta(description="Behind which walls code ran, within which limits.")
@@ -144,7 +145,7 @@ class AttemptDetails(AttemptRecord, frozen=True, kw_only=True):
     above: Annotated[Above | None, Meta(description="For an agent's best attempt alone.")]
     reason: Annotated[
         str | UnsetType | None,
-        Meta(description="Why it could not be evaluated, in words that organisers alone are told."),
+        Meta(description="Why it could not be evaluated; shown only to organisers."),
     ] = UNSET
 
 
@@ -236,7 +237,7 @@ class Attempts(Resource):
         challenge: Name,
         agent: Handle | None = None,
         memoryless: Annotated[
-            bool, Meta(description="The agent keeps nothing of earlier attempts.")
+            bool, Meta(description="The agent remembers nothing of earlier attempts.")
         ] = False,
         attempt: Annotated[
             AttemptId, Meta(description="Only this open attempt, once more: none is begun.")

@@ -65,7 +65,7 @@ class Board(Page[Standing], kw_only=True):
     challenge: str
     agents: Annotated[int, Meta(description="Number of agents on the board.")]
     frozen_at: Annotated[
-        float | None, Meta(description="Since when the board that is shown stands still.")
+        float | None, Meta(description="Time since which the shown board is frozen.")
     ]
     seq: Annotated[
         int, Meta(description="The last event that is taken into account; 0 on a frozen board.")
@@ -106,17 +106,19 @@ class WhatIfBoard(msgspec.Struct, frozen=True, kw_only=True):
     agents: int
     attempts: Annotated[int, Meta(description="Number of attempts that rank.")]
     undefined: Annotated[
-        int, Meta(description="Agents without a score by this rule, who stand last.")
+        int, Meta(description="Number of agents without a score by this rule, ranked last.")
     ]
     up: int
     down: int
     items: list[Standing]
     around: Annotated[
         list[Standing] | None,
-        Meta(description="The agent asked for with its neighbours; empty if it is not on it."),
+        Meta(
+            description="The requested agent and its neighbours; empty if it is not on the board."
+        ),
     ]
     findings: Annotated[
-        list[dict[str, Any]], Meta(description="What lint says of the formula, by column.")
+        list[dict[str, Any]], Meta(description="Lint findings of the formula, by column.")
     ] = []
     names: Annotated[dict[str, str], Meta(description="Display names by handle.")] = {}
 

@@ -29,7 +29,7 @@ from tallymark.store.contests.challenges import StoredChallenge
 from tallymark.store.dry_run import is_dry_run
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
-Reason = Annotated[str, Meta(max_length=2000, description="Kept in the log.")]
+Reason = Annotated[str, Meta(max_length=2000, description="Reason, stored in the log.")]
 Handle = Annotated[str, Meta(pattern=r"^[a-z0-9._-]{2,40}$")]
 Force = Annotated[bool, Meta(description="Publish it although its check finds problems.")]
 BasedOn = Annotated[
@@ -60,8 +60,10 @@ class Challenge(PublicChallenge, frozen=True, kw_only=True, omit_defaults=False)
     ]
     metrics: Metrics
     state: State
-    closed: Annotated[float | None, Meta(description="Since when it takes no more entries.")]
-    frozen: Annotated[float | None, Meta(description="Since when the public board stands still.")]
+    closed: Annotated[float | None, Meta(description="Time since which it accepts no entries.")]
+    frozen: Annotated[
+        float | None, Meta(description="Time since which the public board is frozen.")
+    ]
 
 
 class ChallengeFiles(msgspec.Struct, frozen=True, kw_only=True):

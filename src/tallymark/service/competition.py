@@ -435,8 +435,8 @@ class Competition:
         old = self.store.challenges.get(name)
         if based_on not in (None, old.version):
             raise Conflict(
-                f"somebody has changed {name!r} since you looked",
-                hint="look at who would move now",
+                f"{name!r} has changed since you looked",
+                hint="preview the change again",
             )
         if old.kind == "versus":
             raise InvalidInput(f"{name} is played red against blue: there is nothing to rescore")
@@ -552,7 +552,7 @@ class Competition:
             self.store.challenges.note(challenge.name, "data failed", note, at=self._clock())
             raise WorkFailed(
                 f"the data of {challenge.name!r} could not be made, and nothing was entered",
-                hint="tell its organiser: the log of the challenge says why",
+                hint="tell its organiser: the log of the challenge has the reason",
             ) from None
 
     def _expire_some(self) -> None:
@@ -735,7 +735,7 @@ def _explain_wait(error: Exception) -> tuple[str, str | None]:
         return str(error), error.reason
     if isinstance(error, TallymarkError):
         return str(error), None
-    return f"an error of ours: {type(error).__name__}", show_value(error)
+    return f"internal error: {type(error).__name__}", show_value(error)
 
 
 def _verify_trajectory(attempt: Attempt, payload: Payload, challenge: Challenge) -> Verification:

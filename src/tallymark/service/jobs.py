@@ -49,7 +49,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     started_at: float | None
     finished_at: float | None
-    cancelling: Annotated[bool, Meta(description="True while a running job is asked to end.")]
+    cancelling: Annotated[bool, Meta(description="True while a running job is being cancelled.")]
     takeovers: Annotated[int, Meta(description="Number of times that its worker was lost.")]
     failures: Annotated[int, Meta(description="Number of failed tries.")]
     error: str | None

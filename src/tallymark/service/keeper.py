@@ -79,9 +79,9 @@ class Keeper:
                     pruned = time.monotonic()
                     self.prune()
             except TallymarkError as error:  # a database that is away for a while
-                _log.warning("what is kept cannot be looked after: %s", error)
+                _log.warning("maintenance of stored data failed: %s", error)
             except Exception:  # noqa: BLE001 (the one who looks must go on looking)
-                _log.exception("what is kept cannot be looked after")
+                _log.exception("maintenance of stored data failed")
             self._looked = time.monotonic()
 
 

@@ -106,7 +106,7 @@ class Loads(Resource):
             key = (run.id, *result.key)
             if run.id not in records:
                 if whole:
-                    raise file.refuse(row, f"run: the file does not tell of a run {run.id!r}")
+                    raise file.refuse(row, f"run: the file does not describe a run {run.id!r}")
                 untold.setdefault(run.id, (run, Tally()))[1].add(result)
             if key in seen or not result.case:
                 raise file.refuse(row, f"the case {result.case!r} is there twice, or has no name")
@@ -201,7 +201,7 @@ class _Finder:
 
     def _find_rule(self, line: ScoreLine) -> tuple[int, int]:
         if line.rule is None:
-            raise InvalidInput("author and rule: it is not said who scored it")
+            raise InvalidInput("author and rule: both are missing")
         if line.rule not in self._rules:
             rule = self._store.rules.get(line.rule)
             versions = self._store.rules.versions(line.rule)

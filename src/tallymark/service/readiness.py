@@ -85,7 +85,7 @@ class Readiness:
         done, _ = await asyncio.wait({look}, timeout=DEADLINES_S[name])
         if not done:
             said = f"no answer within {format_seconds(DEADLINES_S[name])}"
-            return Part(name, said, "see what keeps it", said)
+            return Part(name, said, "check what blocks it", said)
         found = look.result()
         if name == "database" and not found.fails:
             self._written = time.monotonic()

@@ -107,7 +107,7 @@ class RemoteRules:
                 "python", f"the scorer {ref.partition('(')[0]} is not run here for others"
             )
         if reference.name == "semantic_similarity" and given.get("model") is not None:
-            egress.demand("python", "embeddings are made here, and no other address is asked")
+            egress.demand("python", "embeddings are computed here, and no other address is called")
         reads = (reference.name == "json_schema" and given.get("file") is not None) or (
             reference.name == "llm_judge" and str(given.get("rubric", "")).endswith(".toml")
         )

@@ -79,5 +79,5 @@ def do_backfills(app: App, choice: EngineChoice, job: str) -> None:
     if done.state == "failed" or (done.failures and not done.ended):
         raise WorkFailed(
             f"the backfill {done.subject} has not ended: {done.error}",
-            hint="give the same command again once that is mended",
+            hint="fix that, then run the same command again",
         )

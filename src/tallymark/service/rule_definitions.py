@@ -93,7 +93,7 @@ def _demand_one(node: MappingNode, reader: Reader, keys: tuple[str, ...]) -> Non
     given = [key for key in keys if key in node.entries]
     if len(given) == 1:
         return
-    said = "nothing says how it scores" if not given else f"{' and '.join(given)} are both given"
+    said = "it has no scorer" if not given else f"{' and '.join(given)} are both given"
     reader.wrong(node, said, f"give one of {', '.join(keys)}")
 
 
@@ -128,7 +128,7 @@ RULE = RecordShape(
         ),
         "reserve": Key(
             NumberShape(low=0),
-            "US dollars set aside for each trace before a judge is asked; by prices.",
+            "US dollars reserved for each trace before a judge is called; estimated from prices.",
         ),
     },
     _check_rule,
@@ -182,12 +182,12 @@ def check_filter(text: str) -> None:
         if term.field.startswith(SCORES):
             raise InvalidInput(
                 f"filter: {term.field} is not known yet when a rule looks at a trace",
-                hint="filter by what the trace itself says",
+                hint="filter by fields of the trace itself",
             )
         if term.field in (*TIMES, "state"):
             raise InvalidInput(
-                f"filter: {term.field} has no meaning where traces are looked at as they come",
-                hint="a span of time is said by a backfill",
+                f"filter: {term.field} has no meaning for traces that are scored as they arrive",
+                hint="to score a period, use a backfill",
             )
 
 

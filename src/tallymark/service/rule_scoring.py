@@ -305,6 +305,6 @@ def _check_money(made: RuleScoring) -> None:
         )
     if any(each.price is None for each in made.judges):
         raise InvalidInput(
-            "cap_cost: nobody knows what this judge costs",
-            hint="say it with the judge's pricing, or say with reserve what a trace may cost",
+            "cap_cost: the price of this judge is unknown",
+            hint="set the pricing of the judge, or set reserve to what a trace may cost",
         )

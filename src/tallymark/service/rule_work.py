@@ -346,7 +346,7 @@ class _ScoredLot:
             except NotMeasured as error:
                 yield each, str(error)
         for each in known.values():
-            yield each, "its spans are not kept any more"
+            yield each, "its spans have been removed"
 
     def _read(self, pairs: _Pairs) -> Iterator[tuple[int, int, Trace | str]]:
         read: set[tuple[int, int]] = set()
@@ -359,7 +359,7 @@ class _ScoredLot:
         except Exception:  # noqa: BLE001 (whatever is wrong with it, the others go on)
             if len(pairs) == 1:
                 _log.exception("a trace cannot be read")
-                yield *pairs[0], "its spans cannot be read: this is a mistake of ours"
+                yield *pairs[0], "its spans cannot be read: internal error"
                 return
             for pair in pairs:
                 if pair not in read:

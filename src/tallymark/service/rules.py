@@ -459,7 +459,7 @@ class _Preview:
             with suppress(NotMeasured):  # nobody is asked about such a trace
                 likely.append(scoring.find_likely(make_context(trace)))
         if not likely or None in likely:
-            return None, "nobody knows what this judge costs"
+            return None, "the price of this judge is unknown"
         mean = sum(each or 0.0 for each in likely) / len(likely)
         by = (
             f"prices, the length of {format_count(len(likely), 'trace')} and a guess of"

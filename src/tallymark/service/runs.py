@@ -31,7 +31,7 @@ RunId = Annotated[
 Text = Annotated[str, Meta(max_length=500)]
 Model = Annotated[str, Meta(min_length=1, max_length=500, description="As `-m` takes it.")]
 Formula = Annotated[str, Meta(min_length=1, max_length=4096)]
-Reason = Annotated[str, Meta(max_length=2000, description="Kept in the log.")]
+Reason = Annotated[str, Meta(max_length=2000, description="Reason, stored in the log.")]
 Sort = Literal["created_at", "started_at", "finished_at", "score", "suite", "model", "status"]
 _ENDED = ("completed", "partial_failure", "failed", "cancelled")
 _FEW = 5_000
@@ -107,8 +107,8 @@ class Runs(Resource):
             dict[str, Any],
             Meta(
                 description="A finished run, as `tally run --json` prints it: record and `results`."
-                " With an id of yours in `keep_as` it may be sent again, or in parts: `more` says"
-                " that others follow."
+                " With an id of your own in `keep_as`, it can be sent again, or in parts: `more`"
+                " means that others follow."
             ),
         ]
         | None = None,

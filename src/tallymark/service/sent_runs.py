@@ -329,7 +329,7 @@ def _is_measure(value: float | None) -> bool:
 def _judge_again(result: CaseResult) -> CaseResult:
     """The result with the status that its checks give it; one without checks keeps its own."""
     if not result.checks:
-        error = (result.error or "it says not why") if result.status == "error" else None
+        error = (result.error or "no reason was given") if result.status == "error" else None
         return replace(result, error=error)
     checks = tuple(map(_check_again, result.checks))
     status = judge_case(checks)

@@ -232,11 +232,15 @@ class RunService:
         """Asks again only what is missing or could not run; `latest` is one that can go on."""
         record = self.app.store.run(self._find_unfinished() if run == "latest" else run)
         if (door := record.tags.get("door")) is not None:
-            message = f"the run {record.id} came from {door}, and only runs of suites in YAML go on"
+            message = (
+                f"the run {record.id} came from {door}, and only runs of YAML suites can continue"
+            )
             raise InvalidInput(message, hint="start it again")
         if not record.definition or record.tags.get(SENT_TAG):
-            message = f"the run {record.id} was sent finished, and is not gone on with here"
-            raise InvalidInput(message, hint="go on with it where it was started")
+            message = (
+                f"the run {record.id} was sent here after it ended, and cannot be continued here"
+            )
+            raise InvalidInput(message, hint="continue it where it was started")
         by_rules = {} if self.rules is None else {"load": self.rules.load_scorer}
         folder = Path(record.tags.get("folder", "." if self.rules is None else NOWHERE))
         definition = load_stored(record.definition, folder=folder, **by_rules)
@@ -272,11 +276,11 @@ class RunService:
             if errors or record.status in ("interrupted", "cancelled"):
                 return record.id
         going = [record.id for record in kept if record.status == "running"]
-        others = "only those of suites in YAML that began here are gone on with, and none is kept"
-        none = others if kept else "none is kept"
+        others = "only runs of YAML suites that started here can be continued, and none is stored"
+        none = others if kept else "none is stored"
         ended = f"the latest, {asked[0].id}, is complete" if asked else none
         hint = f"{going[0]} is still running" if going else ended
-        raise InvalidInput("there is no run to go on with", hint=hint)
+        raise InvalidInput("there is no run to continue", hint=hint)
 
     def open_model(self, reference: str, suite: FilledSuite, options: RunOptions) -> Model:
         """A model for a suite; nothing is asked yet."""

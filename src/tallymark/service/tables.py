@@ -247,7 +247,7 @@ def read_runs(file: TableFile[RunResult]) -> tuple[list[RunRecord], bool]:
     try:
         found = [msgspec.json.decode(each, type=list[RunRecord]) for each in told]
     except (msgspec.MsgspecError, RecursionError):
-        problem = "what the file says of its runs cannot be read"
+        problem = "the run metadata of the file cannot be read"
         hint = "load what tally export wrote, as it wrote it"
         raise InvalidInput(problem, hint=hint) from None
     return [record for each in found for record in each], len(told) == len(file.notes)
@@ -348,9 +348,9 @@ def _tell_score(line: ScoreLine) -> dict[str, Any]:
 def _read_score(row: dict[str, Any]) -> ScoreLine:
     line = msgspec.convert({**row, "metadata": _read_json(row["metadata"], {})}, ScoreLine)
     if line.of == "trace" and line.trace_id is None:
-        raise InvalidInput("trace_id: it is not said which trace was scored")
+        raise InvalidInput("trace_id is missing")
     if line.of == "case" and (line.run is None or line.case is None or line.author is None):
-        raise InvalidInput("run, case and author: it is not said whose score of which case it is")
+        raise InvalidInput("run, case and author are all required")
     return line
 
 

@@ -43,7 +43,7 @@ def make_suite(
     for record, trace, scores in cases:
         asked = _read_question(trace)
         if not asked:
-            left_out.append((record.id, "it does not tell what was asked"))
+            left_out.append((record.id, "it does not record its input"))
             continue
         if any(_TEMPLATE in each for each in _list_texts(asked)):
             left_out.append((record.id, "its question has {{ in it, which suites fill in"))

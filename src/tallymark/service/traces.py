@@ -592,12 +592,12 @@ def _judge(one: ClusterMoments, two: ClusterMoments, between: MeanEstimate) -> s
     if between.low is None or between.high is None:
         few = min(one.clusters, two.clusters) < 2
         why = "one session cannot show how much it varies" if few else "all of them are alike"
-        return f"it cannot be told: {why}"
+        return f"inconclusive: {why}"
     if between.low > 0:
         return "the second is higher"
     if between.high < 0:
         return "the second is lower"
-    return "no difference can be told"
+    return "no difference can be shown"
 
 
 def _sum_over_time(sums: TraceSums, measure: str | None) -> tuple[float, Sequence[TraceSum]]:

@@ -41,7 +41,7 @@ class TrackBoard(Page[TrackStanding], kw_only=True):
 
     track: Track
     agents: int
-    frozen: Annotated[list[str], Meta(description="Challenges whose boards stand still.")]
+    frozen: Annotated[list[str], Meta(description="Challenges with frozen boards.")]
     names: Annotated[dict[str, str], Meta(description="Display names by handle.")]
 
 

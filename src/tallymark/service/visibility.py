@@ -36,7 +36,7 @@ _NUMBERS = frozenset(
     )
 )
 """Of what is told of a score: no words about an answer, and nothing that was in it."""
-WITHHELD = "why is told when the challenge has closed"
+WITHHELD = "the reason is shown when the challenge has closed"
 _NAMELESS = frozenset({*KEY_ROLES, SYSTEM, OPERATOR})
 """What may begin the name of who acted, and says what they are, not who."""
 
@@ -61,7 +61,7 @@ class ChallengeView:
 
     @property
     def frozen(self) -> float | None:
-        """Since when the public board stands still."""
+        """Time since which the public board is frozen."""
         return self.stored.freezes_at if self.stored.is_frozen(self.at) else None
 
     @property
@@ -336,6 +336,6 @@ def speak_for(caller: Caller | None, agent: str | None) -> str:
     if agent is None:
         place = Place(source="agent")
         raise InvalidInput(
-            "it is not said who acts", place=place, hint="name an agent: `agent`, or --agent HANDLE"
+            "no agent is named", place=place, hint="name an agent: `agent`, or --agent HANDLE"
         )
     return agent

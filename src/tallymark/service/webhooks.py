@@ -196,7 +196,7 @@ class Webhooks(Resource):
         known = [each.suite for each in self.store.suites()] if self.store.exists else []
         close = suggest(suite, known)
         hint = f"did you mean {close!r}?" if close else "run it once, and then add the webhook"
-        raise NotFound(f"no run of a suite {shorten(suite, 60)!r} is kept here", hint=hint)
+        raise NotFound(f"no run of a suite {shorten(suite, 60)!r} is stored here", hint=hint)
 
 
 @dataclass(frozen=True)

@@ -497,7 +497,7 @@ class Workers:
             with act_as(Actor(job.owner or "worker")), watch("job", kind=job.kind) as work:
                 work.outcomes[self._do(task)] += 1
         except LeaseLost:
-            _log.warning("the job %s is somebody else's by now", job.id)
+            _log.warning("another worker has taken over the job %s", job.id)
         except TallymarkError as error:  # the lease runs out, and another goes on
             _log.warning("the end of the job %s could not be stored: %s", job.id, error)
         except Exception:  # noqa: BLE001 (here too)
@@ -547,4 +547,4 @@ def _explain(error: Exception) -> str:
     """What may be shown to whoever asked for the job."""
     if isinstance(error, TallymarkError):
         return str(error)
-    return f"an error of ours: {type(error).__name__}"
+    return f"internal error: {type(error).__name__}"

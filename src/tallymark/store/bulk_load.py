@@ -126,7 +126,7 @@ class BulkLoad:
             elif abs((self._known[key] or 0.0) - (each.submitted_at or 0.0)) > _SAME:
                 raise Conflict(
                     f"{each.agent!r} has made another attempt {each.number} here",
-                    hint="load them into a challenge that nobody has tried",
+                    hint="load them into a challenge without attempts",
                 )
         return new
 

@@ -109,8 +109,8 @@ class Checkpoint:
         digest, result = bytes(found[:_DIGEST]), bytes(found[_DIGEST:])
         if _digest(result) != digest:
             self._remove(work_blocks.c.block == block)
-            said = "what was kept of a block of this work is damaged, and was removed"
-            raise WorkFailed(said, hint="type the same again: that block is done anew")
+            said = "a checkpoint of this work was damaged, and was removed"
+            raise WorkFailed(said, hint="run the same command again: that part is repeated")
         return result
 
     def clear(self) -> None:

@@ -106,7 +106,7 @@ def find_default() -> str:
 def _find_file(url: URL) -> str:
     """The file of an SQLite address."""
     if url.drivername not in _SQLITE:
-        message = f"a store is kept in SQLite or PostgreSQL, and {url.drivername!r} is neither"
+        message = f"a store is in SQLite or PostgreSQL, and {url.drivername!r} is neither"
         raise InvalidInput(message, hint=_FORMS)
     if url.host:
         raise InvalidInput("the SQLite address has two slashes where it needs three", hint=_FORMS)

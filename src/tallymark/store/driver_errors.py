@@ -72,7 +72,7 @@ _POSTGRES = {
     "40": _LOCKED,  # rolled back because of a deadlock or another transaction: again may do
     "55P03": _LOCKED,  # our own `lock_timeout` ran out
     "57014": _Meaning(
-        "{db} took too long to answer, and was told to stop",
+        "{db} took too long to answer, and was stopped",
         "try again later, or ask for less",
         kind="busy",
     ),  # our own `statement_timeout` ran out

@@ -106,7 +106,7 @@ def make_invitation(**fields: Any) -> Invitation:
     if fields.get("owner") is not None:
         check_owner(fields["owner"])
     if fields["uses_left"] < 1:
-        raise InvalidInput("an invitation that nobody can use is none", hint="allow 1 use or more")
+        raise InvalidInput("an invitation needs at least one use", hint="allow 1 use or more")
     if fields["expires_at"] <= fields["created_at"]:
         raise InvalidInput("the invitation would have expired already", hint="name a later time")
     return Invitation(id=f"inv_{secrets.token_hex(8)}", **fields)
@@ -187,7 +187,7 @@ class Invitations(TenantRows):
                     raise Conflict("this key is another's already", hint="make a new one")
                 return known
             if settings.registration == "closed":
-                raise NotAllowed("nobody can register here now", hint="ask the organisers")
+                raise NotAllowed("registration is closed", hint="ask the organisers")
             _take_use(connection, invitation, at)
             if invitation.owner is None:
                 _refuse_taken_owner(connection, key)

@@ -213,7 +213,7 @@ class Jobs(TenantRows):
         def work(connection: Connection) -> Job:
             job = self._read(connection, job_id)
             if job.state not in ("failed", "set_aside", "cancelled"):
-                raise Conflict(f"the job {job_id} is {job.state}: there is nothing to begin anew")
+                raise Conflict(f"the job {job_id} is {job.state}: there is nothing to restart")
             other = self._select().where(
                 jobs.c.kind == job.kind, jobs.c.subject == job.subject, jobs.c.id != job_id
             )

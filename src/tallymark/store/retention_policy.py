@@ -47,7 +47,7 @@ def read_days(texts: Iterable[str]) -> dict[str, float | None]:
             hint = f"did you mean {near!r}?" if near else f"there is {', '.join(known)}"
             own = "for traces, see: tally traces settings"
             raise InvalidInput(
-                f"nothing is kept that is called {kind!r}", hint=own if kind == "traces" else hint
+                f"there is no retention setting {kind!r}", hint=own if kind == "traces" else hint
             )
         seconds = None if time == FOREVER else parse_duration(time)
         if time != FOREVER and not seconds:

@@ -207,7 +207,7 @@ def _explain_file_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         raise WorkFailed(
             f"the key file {path} cannot be used: {error.strerror}",
-            hint=f"mend its permissions, or set {KEY_VARIABLE}",
+            hint=f"fix its permissions, or set {KEY_VARIABLE}",
         ) from None
 
 

@@ -80,7 +80,7 @@ class CaseChoice(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
             if not any(map(pattern.fits, cases)):
                 names = dict.fromkeys(each.eval for each in cases)
                 raise InvalidInput(
-                    f"--only {text}: no case is called so", hint=hint_at(text, names)
+                    f"--only {text}: no case has this name", hint=hint_at(text, names)
                 )
         tags = dict.fromkeys(tag for each in cases for tag in each.tags)
         for text in self.tag:
@@ -154,7 +154,7 @@ def ask_with_each(definition: SuiteDefinition, wanted: Sequence[str]) -> list[Su
     for pattern, text in zip(patterns, wanted, strict=True):
         if not any(pattern.fits(Candidate(each.name)) for each in prompts):
             hint = hint_at(text, [each.name for each in prompts])
-            raise InvalidInput(f"--prompt {text}: no prompt is called so", hint=hint)
+            raise InvalidInput(f"--prompt {text}: there is no prompt with this name", hint=hint)
     chosen = [
         each
         for each in prompts

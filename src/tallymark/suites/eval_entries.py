@@ -48,8 +48,8 @@ TURN = KindShape(
     mapping=RecordShape(
         "a mapping with 'user'",
         {
-            "user": Key(TextShape(), "What the user says.", required=True),
-            "assistant": Key(TextShape(), "The answer to go on with; the model is not asked."),
+            "user": Key(TextShape(), "Message of the user.", required=True),
+            "assistant": Key(TextShape(), "Fixed answer to this turn; the model is not called."),
             "checks": Key(CHECKS, "Checks of the model's answer to this turn."),
         },
         _refuse_check_of_given,
@@ -67,7 +67,7 @@ def _require_prompt_and_checks(node: MappingNode, reader: Reader) -> None:
     if "turns" in node.entries and isinstance(turns := node.entries["turns"][1], SequenceNode):
         said = turns.items
     if said and _has_key(said[-1], "assistant"):
-        reader.wrong(said[-1], "the last turn has an 'assistant', so the model is never asked")
+        reader.wrong(said[-1], "the last turn has an 'assistant', so the model is never called")
     checked = "checks" in node.entries or "scorers" in node.entries
     if not checked and not any(_has_key(turn, "checks") for turn in said):
         hint = "add 'checks'; write checks: [] to measure only"
@@ -99,7 +99,7 @@ EVAL = RecordShape(
             TextShape("a name", rules=make_name_schema(of_eval=True)),
             "How formulas call it: letters, digits, _ and -; unique, not reserved.",
         ),
-        "prompt": Key(TextShape(), "What the model is asked."),
+        "prompt": Key(TextShape(), "Prompt for the model."),
         "turns": Key(ListShape(TURN, 1), "A conversation, instead of a prompt."),
         "system_prompt": Key(
             TextShape(may_be_empty=True), "Instead of the suite's; empty for none."
@@ -123,7 +123,7 @@ EVAL = RecordShape(
             CASES_FROM,
             "A dataset beside the suite: a case for each row, its columns as {{var('column')}}.",
         ),
-        "epochs": Key(COUNT, "How often the case is asked."),
+        "epochs": Key(COUNT, "Number of times the case is run."),
         "timeout": Key(SECONDS, "Seconds for the case."),
         "tags": Key(TEXTS, "For choosing cases."),
         "metadata": Key(AnyShape(MappingNode, "a mapping"), "What scorers see as metadata."),

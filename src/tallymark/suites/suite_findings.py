@@ -95,7 +95,7 @@ class _SuiteFindings:
         for scalar in _walk_scalars(self.reader.root):
             place = self.source.place(scalar.line, scalar.column, scalar.length)
             for nearly in find_near_misses(scalar.text):
-                message = f"{nearly} is no template, and is sent as it stands"
+                message = f"{nearly} is not a template, and is sent unchanged"
                 hint = "write {{var('name')}} or {{secret('name')}}"
                 yield Finding("template", "warning", message, place, hint)
             rest = self.source.line(scalar.end_line)[scalar.end_column - 1 :]
@@ -118,7 +118,7 @@ class _SuiteFindings:
     def metadata(self) -> Iterator[Finding]:
         suite = self.definition
         if suite.pricing is not None and len(suite.models) > 1:
-            message = f"one pricing stands for {len(suite.models)} models"
+            message = f"one pricing is given for {len(suite.models)} models"
             yield self.warning("pricing", message, self.reader.place("metadata", "pricing").line)
         for message in find_unknown_prices(suite, suite.models):
             line = self.reader.place("metadata", "model").line

@@ -89,8 +89,10 @@ METADATA = RecordShape(
         "retries": Key(
             NumberShape(low=0, high=100, whole=True), "More tries after a failed request."
         ),
-        "epochs": Key(COUNT, "How often each case is asked."),
-        "threshold": Key(THRESHOLD, "What scorers must reach where nothing nearer says so; 0.7."),
+        "epochs": Key(COUNT, "Number of times each case is run."),
+        "threshold": Key(
+            THRESHOLD, "Value that scorers must reach, unless a scorer sets its own. Default: 0.7."
+        ),
         "judge": Key(TextShape(), "The model that judges llm_judge checks: any that -m takes."),
         "vars": Key(VARS, "Values for {{var('name')}} unless the caller gives others."),
         "tags": Key(
@@ -122,7 +124,7 @@ SUITE = RecordShape(
         "metadata": Key(METADATA, "The suite's name, its model and its settings."),
         "prompts": Key(PROMPTS, "Ways to ask the evals without a prompt; each makes a run."),
         "evals": Key(
-            ListShape(EVAL, 1), "What is asked, and how answers are checked.", required=True
+            ListShape(EVAL, 1), "Cases: prompts and the checks of their answers.", required=True
         ),
         "score": Key(
             SCORE,

@@ -182,7 +182,7 @@ class TemplateValues:
         for name, value in self.secrets.items():
             if len(value) < SHORTEST_SECRET:
                 message = f"the secret '{name}' has fewer than {SHORTEST_SECRET} characters"
-                yield Problem(message, hint="it could not be kept out of answers and reports")
+                yield Problem(message, hint="it could not be removed from answers and reports")
 
     def _explain_missing(self, use: TemplateUse) -> str | None:
         if use.kind == "bare":

@@ -155,7 +155,7 @@ def test_two_broken_answers_are_an_error_and_no_rating(folder: Path) -> None:
     found = judged(folder, "x", "eight", '{"rating": "eight", "reason": ""}')
     assert found.metrics.rating is None
     assert found.reason == (
-        "the judge's answer could not be read, twice: it is not the object that was asked for; "
+        "the judge's answer could not be read, twice: it is not the requested object; "
         """it said '{"rating": "eight", "reason": ""}'"""
     )
     assert found.details["judge"]["cost"] == 0.5
@@ -173,10 +173,12 @@ def test_two_broken_answers_are_an_error_and_no_rating(folder: Path) -> None:
         pytest.param('{"rating": 1, "rating": 9, "reason": ""}', 10, "not one", id="key twice"),
         pytest.param("", 10, "not one JSON object", id="nothing"),
         pytest.param("[8]", 10, "not one JSON object", id="a list"),
-        pytest.param('{"rating": 8}', 10, "not the object", id="no reason"),
-        pytest.param('{"rating": "8", "reason": ""}', 10, "not the object", id="text"),
-        pytest.param('{"rating": true, "reason": ""}', 10, "not the object", id="true"),
-        pytest.param('{"rating": 8, "reason": "", "also": 1}', 10, "not the object", id="more"),
+        pytest.param('{"rating": 8}', 10, "not the requested object", id="no reason"),
+        pytest.param('{"rating": "8", "reason": ""}', 10, "not the requested object", id="text"),
+        pytest.param('{"rating": true, "reason": ""}', 10, "not the requested object", id="true"),
+        pytest.param(
+            '{"rating": 8, "reason": "", "also": 1}', 10, "not the requested object", id="more"
+        ),
         pytest.param('{"rating": 11, "reason": ""}', 10, "not from 0 to 10", id="too high"),
         pytest.param('{"rating": -1, "reason": ""}', 10, "not from 0 to 10", id="negative"),
         pytest.param('{"rating": NaN, "reason": ""}', 10, "not from 0 to 10", id="NaN"),
@@ -215,7 +217,7 @@ def test_a_retry_repeats_nothing_that_the_judge_said(folder: Path) -> None:
     with pytest.raises(UnreadableAnswer) as caught:
         read_rating(said, 10)
     told = task("x").messages(str(caught.value))[1].content
-    assert "could not be used: it is not the object" in told
+    assert "could not be used: it is not the requested object" in told
     assert not any(word in told for word in ("Ignore", "ten", "obey"))
 
 

@@ -54,7 +54,7 @@ Fixed (passes now): 1
 
 Unchanged: 8
 Inconclusive: the score fell by 9.09, more than the tolerance of 0.64, which may
-  be chance (p 0.31): more cases or epochs would tell
+  be chance (p 0.31); run more cases or epochs
 Careful: 1 of 12 results of new are errors and left out: if the hard cases fail
   to run, the run looks better than it is"""
     )

@@ -72,7 +72,7 @@ def test_the_last_line_says_what_can_be_done_where_the_run_is() -> None:
     errors = [CaseResult(case="a", status="error", error="gone")]
     run = finished(RunRecord(id="r1", suite="s", model="m", score_formula="success_pct"), errors)
     assert closing_line([run]).endswith("ask again what did not run: tally run --resume r1")
-    assert closing_line([run], "").endswith("look closer: tally show r1 --case a")
+    assert closing_line([run], "").endswith("details: tally show r1 --case a")
     assert closing_line([run], " --server team").endswith("tally show r1 --case a --server team")
 
 
@@ -248,7 +248,7 @@ def test_the_last_line_says_what_did_not_run() -> None:
     record, results = parts(finished(RunRecord(id="r1", suite="s", model="m"), passed))
     cut = Run(replace(record, total=3, status="cancelled", error="the budget is spent"), results)
     said = "s: 100.00, 1 passed, 2 of 3 not run (the budget is spent)"
-    assert closing_line([cut]) == f"{said}; go on with a larger budget: tally run --resume r1"
+    assert closing_line([cut]) == f"{said}; continue with a larger budget: tally run --resume r1"
     paid = [CaseResult(case="a", status="passed", cost=0.25)]
     record, results = parts(finished(RunRecord(id="r1", suite="s", model="m"), paid))
     cut = Run(replace(record, total=3, status="cancelled", error="the budget is spent"), results)
@@ -260,4 +260,4 @@ def test_the_last_line_says_what_did_not_run() -> None:
 def test_the_last_line_proposes_a_case_that_failed() -> None:
     failed = [CaseResult(case="a", status="passed"), CaseResult(case="b c", status="failed")]
     run = finished(RunRecord(id="r1", suite="s", model="m"), failed)
-    assert closing_line([run]).endswith("1 of 2 failed; look closer: tally show r1 --case 'b c'")
+    assert closing_line([run]).endswith("1 of 2 failed; details: tally show r1 --case 'b c'")

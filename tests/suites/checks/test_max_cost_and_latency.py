@@ -25,7 +25,7 @@ def test_a_latency_that_is_not_known_is_no_pass() -> None:
     result = checked("max_latency", 1, latency=None)
     assert result.passed is False
     assert result.error == (
-        "max_latency: the latency is not known; a replay says it as `latency`, in seconds"
+        "max_latency: the latency is not known; a replay gives it as `latency`, in seconds"
     )
 
 

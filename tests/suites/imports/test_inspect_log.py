@@ -173,7 +173,7 @@ def test_what_was_sent_is_asked(tmp_path: Path) -> None:
         ],
     }
     assert [problem.message for problem in made.left_out] == [
-        "the solver's further turns: the model is asked once",
+        "the solver's further turns: the model is called once",
         "the scorer my_own: there is no check like it",
     ]
 

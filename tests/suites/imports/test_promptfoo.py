@@ -196,7 +196,7 @@ tests: [{vars: {word: hi, who: {name: Ann}, unused: 1}, assert: [{type: contains
         ),
         (
             "prompts: ['{{x}}']\ntests:\n  - {vars: {x: a}}\n  - vars: {x: {y: 1}}",
-            ":4: a test: a mapping stands in a text",
+            ":4: a test: a text contains a mapping",
         ),
         ("prompts: [hi]\ntests:\n  - {provider: echo}", ":3: that a test has provider of its own"),
         (

@@ -57,7 +57,7 @@ def check_answers(trial: Trial, samples: int) -> Iterator[CheckFinding]:
 
 def _check_reference(trial: Trial) -> Iterator[CheckFinding]:
     if trial.challenge.reference is None:
-        said = "there is none, so nobody knows whether the challenge can be won"
+        said = "there is none, so it is not known whether the challenge can be won"
         yield CheckFinding("warning", _REFERENCE, f"{said}; write reference: FILE")
         return
     seeds = SEEDS if trial.challenge.generate else SEEDS[:1]

@@ -173,7 +173,7 @@ def _find_odd_times(challenge: Challenge, now: float) -> Iterator[str]:
     if limit > LONGEST_S:
         yield f"an attempt may stay open for {format_number(round(limit / 86_400, 1))} days"
     if closes is not None and closes <= now:
-        yield "it is closed already, so nobody can enter"
+        yield "it is closed already, so no agent can enter"
     if closes is not None and opens is not None and closes - opens < limit:
         yield "it is open for less time than one attempt may take"
 
@@ -219,7 +219,7 @@ def check_versus(
     """A judge must answer every submission, the same way every time, in any order."""
     versus = require_versus(challenge)
     if versus.judge.type == "judge" and judge_model is None:
-        said = "not asked, because that may cost money; name one with --judge"
+        said = "not run, because it may cost money; name a model with --judge"
         yield CheckFinding("ok", "judge", said)
         return
     judge = judge_of(challenge, folder, policy=policy, judge_model=judge_model)

@@ -193,7 +193,7 @@ def read_rating(text: str, most: float) -> JudgeRating:
     try:
         rating = msgspec.convert(read_object(text), JudgeRating)
     except msgspec.ValidationError:
-        raise UnreadableAnswer("it is not the object that was asked for") from None
+        raise UnreadableAnswer("it is not the requested object") from None
     if not 0 <= rating.rating <= most:
         raise UnreadableAnswer(f"its rating is not from 0 to {format_number(most)}")
     return rating

@@ -152,8 +152,8 @@ _ANSWER = RecordShape(
         "dimensions": Key(MapShape(NumberShape()), "Scores from 0 to 1000."),
         "metrics": Key(MapShape(OrNullShape(NumberShape())), "Numbers for formulas."),
         "succeeded": Key(FlagShape(), "Whether the attempt did."),
-        "warnings": Key(ListShape(_WARNING), "What the competitor is told."),
-        "details": Key(AnyShape(MappingNode, "a mapping"), "Kept with the attempt."),
+        "warnings": Key(ListShape(_WARNING), "Warnings shown to the competitor."),
+        "details": Key(AnyShape(MappingNode, "a mapping"), "Details stored with the attempt."),
     },
 )
 

@@ -58,5 +58,5 @@ def _write_headline(suite: str, comparison: Comparison | None, failures: Sequenc
     if said is None:
         return f"✅ {named}"
     if said.outcome == "inconclusive":
-        return f"⚠️ {named}: inconclusive, but no more than the tolerance was lost"
+        return f"⚠️ {named}: inconclusive, but the drop is within the tolerance"
     return f"✅ {named} is {'better' if said.outcome == 'better' else 'not worse'} than its base"

@@ -111,12 +111,12 @@ def closing_line(runs: Sequence[Run], there: str | None = None) -> str:
         if record.error == ENDING_WORDS["budget"]:
             # A budget is that of the whole run, so it must be more than what is spent.
             spent = sum(record.metrics.get(name) or 0.0 for name in ("total_cost", "judge_cost"))
-            what = "go on with a larger budget"
+            what = "continue with a larger budget"
             budget = f" --budget {round(2 * spent, 6)}" if spent else ""
         return f"{said}; {what}: tally run --resume {record.id}{budget}"
     wrong = run.of_status("failed", 1) or run.of_status("error", 1)
     case = f" --case {shlex.quote(wrong[0].name)}" if wrong else ""
-    return f"{said}; look closer: tally show {record.id}{case}{there or ''}"
+    return f"{said}; details: tally show {record.id}{case}{there or ''}"
 
 
 def _describe_outcome(run: Run) -> Iterator[str]:

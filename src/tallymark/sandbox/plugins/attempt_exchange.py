@@ -39,7 +39,7 @@ _EXITS: dict[int, tuple[StoppedCall, str]] = {
     guest_child.BROKEN: ("bad answer", "the plugin broke the channel of its answer"),
 }
 _SIGNALS: dict[int, tuple[StoppedCall, str]] = {
-    signal.SIGSYS: ("refused", "the plugin asked the system for something that no plugin may do"),
+    signal.SIGSYS: ("refused", "the plugin made a system call that is not allowed"),
     # The first process of a namespace is ended so when it aborts itself.
     signal.SIGSEGV: ("crashed", "the plugin crashed (SIGSEGV), or aborted itself"),
     signal.SIGABRT: ("crashed", "the plugin aborted itself (SIGABRT)"),

@@ -260,7 +260,7 @@ def _refuse_twin(connection: Connection, tenant: str, handle: str, name: str, lo
 
 def _explain_twin(name: str, other: str) -> InvalidInput:
     return InvalidInput(
-        f"{name!r} looks like the agent {other!r}", hint="choose one that nobody takes for it"
+        f"{name!r} looks like the agent {other!r}", hint="choose one that cannot be mistaken for it"
     )
 
 

@@ -97,7 +97,7 @@ def _refuse_when_used_up(
     name = kept.challenge.name
     if most is not None and statements.read(_COUNT, kept.id, agent)[0][0] >= most:
         made = "its only attempt" if most == 1 else f"all of its {most} attempts"
-        hint = "the challenge allows no more"
+        hint = "the challenge allows no further attempt"
         raise Conflict(f"{agent!r} has made {made} at {name!r}", hint=hint)
     if per_day is not None:
         # If the attempt so many ago was made today, today's are used up.

@@ -256,12 +256,12 @@ def _refuse_overtaken(name: str, counts: str | None, based_on: str) -> None:
     if counts is None and based_on:
         raise Conflict(
             f"there is no challenge {name!r}",
-            hint="a challenge keeps its name; make a new one for another",
+            hint="to use another name, create a new challenge",
         )
     if counts != (based_on or None):
         raise Conflict(
-            f"somebody has published {name!r} since you began",
-            hint="look at what counts now, and make your change to that",
+            f"{name!r} has been published since you began",
+            hint="look at the new version, and apply your change to it",
         )
 
 
@@ -273,7 +273,7 @@ def _reopen(_: Connection, kept: StoredChallenge, at: float) -> _Columns:
     planned = kept.challenge.closes_at
     if planned is not None and planned <= at:
         raise Conflict(
-            f"challenge {kept.challenge.name!r} closed when its challenge.yaml says",
+            f"challenge {kept.challenge.name!r} closed at the time set in its challenge.yaml",
             hint="publish it with a later closes",
         )
     return {"closed_at": None} if kept.closed_at is not None else {}

@@ -336,7 +336,7 @@ def _require_old_numbers(connection: Connection, kept: StoredChallenge, frozen_a
     if connection.execute(query.limit(1)).first() is not None:
         raise InvalidInput(
             f"attempts at {kept.challenge.name!r} were scored again since its board was frozen,"
-            " and the numbers that they had before are not kept",
+            " and the earlier numbers are not stored",
             hint="ask again when the board moves, or ask its organiser",
         )
 

@@ -112,7 +112,7 @@ def unpack_trace(body: bytes) -> Trace:
     try:
         return _read_trace(open_body(body))
     except RecursionError:  # it was packed where fewer calls were under way
-        raise TraceError("a trace that is kept is nested too deeply to read") from None
+        raise TraceError("a stored trace is nested too deeply to read") from None
 
 
 class MergedSegments(NamedTuple):

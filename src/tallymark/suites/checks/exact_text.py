@@ -34,15 +34,14 @@ CONTAINS = _make_type(
     "contains",
     lambda text, answer: text in answer,
     _CONTAINS,
-    "A text that must stand somewhere in the answer, to the letter: case counts, and * is only a "
-    "star. A list: all of them.",
+    "A text that the answer must contain, exactly: case counts, and * is only a star. A list: all "
+    "of them.",
 )
 NOT_CONTAINS = _make_type(
     "not_contains",
     lambda text, answer: text in answer,
     _CONTAINS,
-    "A text that must not stand anywhere in the answer, to the letter: case counts. A list: none "
-    "of them.",
+    "A text that the answer must not contain, exactly: case counts. A list: none of them.",
 )
 EQUALS = _make_type(
     "equals",

@@ -43,7 +43,7 @@ MAX_COST = CheckType(
     "max_cost",
     NumberShape(low=0),
     _build,
-    "At most so many US dollars for the answer.",
+    "Maximum cost of the answer in US dollars.",
     _list_notices,
     settled=True,
 )

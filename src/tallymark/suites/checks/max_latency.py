@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _UNKNOWN = CheckResult(
     kind="max_latency",
     passed=False,
-    error="max_latency: the latency is not known; a replay says it as `latency`, in seconds",
+    error="max_latency: the latency is not known; a replay gives it as `latency`, in seconds",
 )
 
 
@@ -36,6 +36,6 @@ MAX_LATENCY = CheckType(
     "max_latency",
     NumberShape(above=0),
     _build,
-    "At most so many seconds until the whole answer is here.",
+    "Maximum seconds until the whole answer has arrived.",
     settled=True,
 )

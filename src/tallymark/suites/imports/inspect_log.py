@@ -143,9 +143,9 @@ def _carry_conversation(sample: dict[str, Any], made: ImportedSuite) -> dict[str
     said = as_list(given)
     first = next((n for n, each in enumerate(said) if _is_generated(each)), len(said))
     if any(as_mapping(each).get("role") == "tool" for each in said[first:]):
-        made.leave_out(None, "the solver's tools: the model is asked once, and without them")
+        made.leave_out(None, "the solver's tools: the model is called once, and without them")
     elif any(_is_generated(each) for each in said[first + 1 :]):
-        made.leave_out(None, "the solver's further turns: the model is asked once")
+        made.leave_out(None, "the solver's further turns: the model is called once")
     system: list[str] = []
     turns: list[dict[str, str]] = []
     for each, message in zip(said[:first], parse_messages(said[:first]), strict=True):

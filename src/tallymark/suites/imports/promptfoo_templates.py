@@ -67,5 +67,5 @@ def write_as_javascript(value: Any) -> str:
     if isinstance(value, list):
         return ",".join(map(write_as_javascript, value))
     if isinstance(value, dict):
-        raise NotCarried("a mapping stands in a text")
+        raise NotCarried("a text contains a mapping")
     return str(value)

@@ -68,7 +68,7 @@ def test_a_job_that_failed_is_begun_anew(own_app: App, organiser: TestClient) ->
     assert own_app.store.jobs.get(job).state == "queued"
     again = post(organiser, "/organiser", "retry", job=job)
     assert again.status_code == 409
-    assert "nothing to begin anew" in again.text
+    assert "nothing to restart" in again.text
     assert send(organiser, f"/organiser/jobs/{job}", "cancel", job=job).status_code == 303
     assert own_app.store.jobs.get(job).state == "cancelled"
 
