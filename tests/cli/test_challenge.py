@@ -257,6 +257,6 @@ def test_nothing_there_says_how_to_begin(tally: Tally) -> None:
     assert "publish a challenge first" in tally("challenge", "list").stderr
     tally("challenge", "publish", "sums")
     assert "tally attempt enter" in tally("ratings").stdout
-    assert "nobody is on the board" in tally("leaderboard", "sums").stdout
+    assert "no agent is on the board" in tally("leaderboard", "sums").stdout
     assert "tally attempt enter" in tally("attempt", "list", "sums").stdout
     assert "nothing to settle" in tally("attempt", "settle").stdout
