@@ -30,6 +30,12 @@ def test_the_preview_is_the_answer_and_changes_nothing(own_app: App, organiser: 
     assert own_app.store.challenges.get("frugal").scoring.formula == "1000 - tokens_total"
 
 
+def test_the_sum_of_weights_is_the_sum_of_what_was_typed(organiser: TestClient) -> None:
+    path = "/organiser/challenges/maze/rescore?by=weights&w-correctness=0.1&w-speed="
+    assert "They add up to 1." in organiser.get(f"{path}0.9").text
+    assert "They add up to 0.7, but must add up to 1." in organiser.get(f"{path}0.6").text
+
+
 def test_weights_that_move_nobody_say_so(organiser: TestClient) -> None:
     assert "no agent would move" in organiser.get(MAZE).text
 
