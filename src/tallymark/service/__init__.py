@@ -1,6 +1,6 @@
-"""What every door does, one file per service, and `App`, where settings become store and services.
+"""Records and operations by subject, used by every door; `App` opens store and services.
 
-Each loads when first used: a command about challenges does not pay for models and suites.
+Each module loads when first used: a command about challenges does not import models and suites.
 """
 
 from importlib import import_module

@@ -38,7 +38,7 @@ _MOST_SEEN = 10_000
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """Somebody who is signed in on pages."""
+    """A user signed in on the pages."""
 
     caller: Caller
     csrf: str
@@ -91,7 +91,7 @@ class AccountService:
         now = self._clock()
         key = _require_valid(self._store.keys.find(text), now)
         caller = make_caller(key, text)
-        # One that expires within those seconds is looked up again by whoever comes next.
+        # A session that expires within those seconds is looked up again at the next request.
         if key.expires_at is None or key.expires_at - now > TTL:
             self._seen.keep(_digest(text), now, caller)
         self._mark_used(key, now)
@@ -157,7 +157,7 @@ class AccountService:
     def _mark_used(self, key: Key, now: float) -> None:
         if key.last_used_at is not None and now - key.last_used_at < USED_AFTER:
             return
-        with suppress(WorkFailed):  # nobody is kept out because this cannot be written
+        with suppress(WorkFailed):  # a failed write here must not refuse the user
             self._store.for_tenant(key.tenant).keys.mark_used(key.id, at=now)
 
     # Keys
@@ -234,7 +234,7 @@ def _place(caller: Caller, address: str | None) -> Caller:
 
 
 def _digest(text: str) -> bytes:
-    """Hash a key, so that the key itself is not kept in memory."""
+    """Hash a key, so that the key itself is not in memory."""
     return hashlib.sha256(text.encode("utf-8", "replace")).digest()
 
 

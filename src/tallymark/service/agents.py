@@ -52,7 +52,7 @@ _NEAR = 30
 
 
 class AgentPlace(Standing, frozen=True, kw_only=True):
-    """A line of a board with details, and what it says of the board."""
+    """A leaderboard row with details, and the board it is from."""
 
     title: str
     strategy: StrategyName
@@ -69,7 +69,7 @@ class DimensionMean(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent. Its places are shown where it is asked for alone."""
+    """An agent. Its ranks are included only when a single agent is requested."""
 
     handle: str
     name: str
@@ -200,7 +200,7 @@ class Agents(Resource):
     @operation("GET /agents/{handle}", MEMBERS, noun="agent", etag=True)
     def get(self, handle: Handle, live: Live = None) -> Agent:
         """Get an agent with its Elo and its places."""
-        # One's own too: a place on the live board tells how many others have passed it.
+        # The caller's own rank too: on the live board it shows how many others have passed it.
         public = is_public(self.caller, live)
         with self.store.read():
             (found,) = self._describe([self.store.agents.get(handle)], public)

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class App:
-    """What commands and servers work with. Each service is loaded by whoever needs it."""
+    """Settings, store and services of a command or server. Each service loads on first use."""
 
     db: str | None = None
     tenant: str = "default"
     upgrade: bool = False
-    """Whether tables of an older version are brought up to date; else they are refused."""
+    """True if older tables are upgraded; otherwise they are refused."""
     _root: App | None = field(default=None, init=False, repr=False)
     """The one that has the database open, where this one shares it."""
 
@@ -45,7 +45,7 @@ class App:
 
     @property
     def database(self) -> str:
-        """Where the database is, without a password."""
+        """Address of the database, without a password."""
         return self.store.shown
 
     def require(self) -> None:
@@ -62,7 +62,7 @@ class App:
             self.store.close()
 
     def for_tenant(self, tenant: str) -> App:
-        """The same for another tenant, in the database that this one has open."""
+        """The app of another tenant in the same open database."""
         share = App(self.db, tenant)
         share.store = self.store.for_tenant(tenant)
         share._root = self._root or self
@@ -70,11 +70,11 @@ class App:
 
     @property
     def run_keeper(self) -> RunKeeper:
-        """Where the library stores runs."""
+        """The store for runs of the library."""
         return self.store
 
     def load_run(self, run: str) -> Run:
-        """A run that is kept. Its results stay in the store, and are read while it is open."""
+        """A stored run. Its results stay in the store and are read while it is open."""
         from tallymark.runs.run import Run  # noqa: PLC0415 (formulas load too)
         from tallymark.store.stored_results import load_results  # noqa: PLC0415
 
@@ -82,7 +82,7 @@ class App:
         return Run(record, *load_results(self.store, record))
 
     def find_run(self, run: str) -> Run:
-        """The same, its results not counted until somebody asks."""
+        """A stored run whose results are counted on first use."""
         from tallymark.runs.run import Run  # noqa: PLC0415 (formulas load too)
         from tallymark.store.stored_results import find_results  # noqa: PLC0415
 

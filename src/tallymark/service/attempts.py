@@ -170,7 +170,7 @@ class EnteredAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptToken(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes spans the witnessed trajectory of an open attempt."""
+    """Token that makes spans the witnessed trajectory of an open attempt."""
 
     token: str
 
@@ -182,7 +182,7 @@ class AnswerForm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckedAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """All that can be said of an answer without judging it."""
+    """Findings on an answer without judging it."""
 
     acceptable: Annotated[bool, Meta(description="Whether it would be taken.")]
     findings: list[Finding]
@@ -190,7 +190,7 @@ class CheckedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubmittedAttempt(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a submission: the document's fields at the top, beside the attempt."""
+    """Result of a submission: the document's fields at the top, next to the attempt."""
 
     attempt: AttemptRecord
     score: float | None
@@ -207,11 +207,11 @@ class SubmittedAttempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptStanding(NamedTuple):
-    """Where an attempt left its agent, as the caller may know it."""
+    """Rank of the agent after an attempt, as far as the caller may see it."""
 
     challenge: Challenge
     is_frozen: bool
-    """Whether the board that is shown stands still."""
+    """True if the visible board is frozen."""
     place: Place
     agents: int
     """Agents on the board."""
@@ -223,7 +223,7 @@ class Attempts(Resource):
     """Attempts: entered, submitted, looked at, withdrawn, made void."""
 
     _known: StoredAttempt | None = None
-    """What was read to bound the body of this request; a resource of a route serves only one."""
+    """Attempt read to bound this request's body; a resource serves one request."""
 
     @operation(
         "POST /challenges/{challenge}/attempts",
@@ -407,7 +407,7 @@ class Attempts(Resource):
 
     @operation("POST /attempts/{attempt}/void", ORGANISERS, rate="write", noun="attempt")
     def void(self, attempt: AttemptId, reason: Reason) -> AttemptRecord:
-        """Let an attempt count no more, in boards, ratings and quotas."""
+        """Void an attempt in boards, ratings and quotas."""
         return describe_attempt(self.store.attempts.void(attempt, at=self.now, reason=reason))
 
     @operation("POST /attempts/{attempt}/unvoid", ORGANISERS, rate="write", noun="attempt")
@@ -449,7 +449,7 @@ class Attempts(Resource):
         store, attempt = self.store, view.attempt
         stored = store.challenges.find(attempt.challenge)
         only = visibility.name_visible(self.services, self.caller)
-        # A rating before and after would tell what a frozen board hides.
+        # A rating before and after would reveal what a frozen board hides.
         hides_rating = view.public and any(
             only is None or each in only for each in store.challenges.frozen(self.now)
         )
@@ -534,7 +534,7 @@ class Attempts(Resource):
 
 
 def make_payload(answer: Any, metadata: dict[str, Any], trajectory: Any) -> Payload:
-    """Make what is stored with a submission; a trajectory is kept as text."""
+    """Metadata and trajectory to store with a submission; the trajectory as text."""
     if trajectory is not None and not isinstance(trajectory, str):
         trajectory = msgspec.json.encode(trajectory).decode()
     return Payload(submission=answer, metadata=metadata, trajectory=trajectory)
@@ -546,7 +546,7 @@ def describe_attempt(attempt: Attempt) -> AttemptRecord:
 
 
 def describe_scored(attempt: Attempt) -> SubmittedAttempt:
-    """Make what is told of a submission or a report, without the place of its agent."""
+    """The response to a submission or report, without the agent's rank."""
     told = describe_attempt(attempt)
     return SubmittedAttempt(
         attempt=told,

@@ -79,7 +79,7 @@ class ChallengeTop(msgspec.Struct, frozen=True, kw_only=True):
     challenge: Challenge
     agents: int
     frozen: bool
-    """Whether the board that is shown stands still."""
+    """True if the visible board is frozen."""
     items: list[Standing]
     names: dict[str, str]
 
@@ -133,7 +133,7 @@ class BoardHistory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _find_state(boards: Boards, name: str, live: bool | None = None, **_: Any) -> Hashable | None:
-    """All that a board depends on; None if it is frozen, as its tag would tell of later scores."""
+    """State that a board depends on; None if frozen, since a tag would reveal later scores."""
     view = view_challenge(boards.services, boards.caller, name, live)
     return None if view.hides_live else view.state
 
@@ -241,7 +241,7 @@ class Boards(Resource):
         )
 
     def find_active(self, limit: int, places: int, live: bool) -> list[ChallengeTop]:
-        """Find the largest boards among those of which the log tells something last."""
+        """The largest boards among those that changed last in the log."""
         if not self.store.exists:
             return []
         solo = [each for each in self._view_active() if each.stored.challenge.kind != "versus"]

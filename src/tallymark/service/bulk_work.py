@@ -41,14 +41,14 @@ def hash_work(*facts: object) -> str:
 
 
 def cut_blocks(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
-    """The items, so many together."""
+    """The items in lists of at most `size`."""
     left = iter(items)
     while block := list(islice(left, size)):
         yield block
 
 
 class BulkTask(ABC, Generic[Item, Result]):
-    """What is done to items. It travels to the workers, so it is small, and can be pickled."""
+    """Work on items. It is sent to the workers, so it is small and can be pickled."""
 
     results: ClassVar[Any]
     """The type of what comes of a block: a list of results."""
@@ -63,7 +63,7 @@ class BulkTask(ABC, Generic[Item, Result]):
 
     @contextmanager
     def open(self) -> Iterator[Callable[[list[Item]], bytes]]:
-        """For engines: results are bytes, which can be kept."""
+        """Work whose results are bytes, which can be stored."""
         codec = BlockCodec(self.results)
         with self.prepare() as do:
             yield lambda items: codec.encode(do(items))
@@ -71,20 +71,20 @@ class BulkTask(ABC, Generic[Item, Result]):
 
 @dataclass(slots=True)
 class _Block(Generic[About]):
-    """A block, from the first look at it until it is told of."""
+    """A block of items from creation to report."""
 
     about: About
     size: int
     key: str
-    """Of its results among those that are kept."""
+    """Position of its results among the stored ones."""
     data: bytes = b""
-    """Its results; nothing until it is done, or where they are kept from before."""
+    """Its results; empty until done, or if they are stored from an earlier run."""
     error: str | None = None
 
 
 @dataclass(frozen=True)
 class BulkWork:
-    """Blocks on an engine, and what is kept of them; None where nothing is."""
+    """Blocks on an engine, with their checkpoints; None without."""
 
     engine: Engine
     kept: Checkpoint | None = None
@@ -134,7 +134,7 @@ class BulkWork:
 
 
 class BlockCodec(Generic[Plain]):
-    """Values as bytes that workers send and the store keeps."""
+    """Values as bytes, which workers send and the store holds."""
 
     def __init__(self, kind: type[Plain]) -> None:
         self._kind = kind
@@ -142,7 +142,7 @@ class BlockCodec(Generic[Plain]):
 
     @staticmethod
     def encode(value: object) -> bytes:
-        """As they are; what JSON lacks becomes its `str`."""
+        """Encode values; what JSON lacks becomes its `str`."""
         try:
             return _QUICK + _ENCODER.encode(value)
         except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or more than 64 bits
@@ -150,7 +150,7 @@ class BlockCodec(Generic[Plain]):
             return _ESCAPED + json.dumps(_name_keys(plain)).encode()
 
     def decode(self, data: bytes) -> Plain:
-        """What was encoded."""
+        """Decode values."""
         if not data.startswith(_QUICK):
             return msgspec.convert(json.loads(data[len(_ESCAPED) :]), self._kind)
         packed = memoryview(data)[len(_QUICK) :]
@@ -162,7 +162,7 @@ class BlockCodec(Generic[Plain]):
 
 
 def _name_keys(plain: Any) -> Any:
-    """The same with keys as JSON would have them."""
+    """Values with keys as JSON has them."""
     if isinstance(plain, dict):
         return {_name_key(key): _name_keys(each) for key, each in plain.items()}
     if isinstance(plain, list | tuple):

@@ -13,7 +13,7 @@ from tallymark.store.dry_run import dry_run
 
 Role = Literal["admin", "organiser", "reporter", "agent", "viewer", "anonymous"]
 KEY_ROLES: tuple[Role, ...] = tuple(role for role in get_args(Role) if role != "anonymous")
-"""What a key can be for."""
+"""Roles of a key."""
 ORGANISERS: frozenset[Role] = frozenset({"admin", "organiser"})
 REPORTERS: frozenset[Role] = ORGANISERS | {"reporter"}
 COMPETITORS: frozenset[Role] = ORGANISERS | {"agent"}
@@ -26,17 +26,17 @@ ADMINS: frozenset[Role] = frozenset({"admin"})
 
 
 SESSION_COOKIE = "tally_session"
-"""Under which a browser keeps who is signed in on pages."""
+"""Name of the session cookie."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody whose key was seen, or nobody in particular."""
+    """The caller of an operation, with or without a key."""
 
     tenant: str
     role: Role
     name: str
-    """What the audit log calls them: the agent, or the key's name."""
+    """Actor in the audit log: the agent, or the key's name."""
     owner: str | None = None
     agent: str | None = None
     """The one agent that an agent's key speaks for."""
@@ -52,7 +52,7 @@ class Caller:
 
     @property
     def asker(self) -> str:
-        """Whose idempotency keys these are."""
+        """Owner of the idempotency keys."""
         return self.key_id or f"{self.name} {self.address}"
 
 
@@ -88,5 +88,5 @@ def name_author(caller: Caller | None) -> str:
 
 
 def make_guest(address: str | None) -> Caller:
-    """Whoever looks at an example: they may see what a team sees, and change nothing."""
+    """Visitor of a demo: sees what a team sees and changes nothing."""
     return Caller("default", "viewer", "guest", address=address)

@@ -73,7 +73,7 @@ class ChallengeFiles(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     files: dict[str, bytes]
     drift: list[str]
-    """Fields of the challenge that count otherwise than the files say, after a rescoring."""
+    """Fields of the challenge that a rescoring changed from its files."""
 
 
 class Rescored(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,7 +183,7 @@ class Challenges(Resource):
             "scoring": {key: value for key, value in scoring.items() if value is not None},
         }
         given = {key: value for key, value in document.items() if value is not None}
-        # JSON is YAML, and quotes whatever could be misread.
+        # JSON is valid YAML and quotes everything that could be misread.
         files = {"challenge.yaml": msgspec.json.encode(given)}
         return self._publish(files, force=force, based_on=based_on)
 
@@ -246,7 +246,7 @@ class Challenges(Resource):
 
     @operation("DELETE /challenges/{name}", ORGANISERS, rate="write", noun="challenge")
     def delete(self, name: Name, reason: Reason) -> Challenge:
-        """Delete a challenge without attempts; the log keeps that it was there."""
+        """Delete a challenge without attempts; the log records it."""
         deleted = self.get(name)
         self.store.challenges.delete(name, at=self.now, reason=reason)
         return deleted
@@ -450,14 +450,14 @@ class Challenges(Resource):
         return Rescored(rescoring=done)
 
     def _is_large(self, name: str) -> bool:
-        """Whether a request should not wait for it; a command of the owner does."""
+        """True if a request should not wait for the job; a command of the owner does."""
         if self.caller is None or self.store.challenges.get(name).kind == "versus":
             return False  # versus is refused at once
         return self.store.figures.count_attempts(name) > MOST_AT_ONCE
 
 
 def find_state(view: ChallengeView) -> State:
-    """Whether a challenge takes entries now."""
+    """True if a challenge accepts entries now."""
     state, opens_at = view.stored.describe_state(view.at), view.stored.challenge.opens_at
     if opens_at is not None and view.at < opens_at:
         return "upcoming"

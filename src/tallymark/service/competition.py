@@ -1,8 +1,8 @@
 """`Competition`: the life of an attempt, from a published challenge to a scored submission.
 
-The rules that must hold when requests race (one open attempt, quotas, one score) are kept by the
-store, in its transactions. What takes long, evaluating, happens between them: a process that is
-killed there leaves an attempt submitted, and `settle` scores it once.
+The store enforces the rules that matter when requests race (one open attempt, quotas, one score) in
+its transactions. Evaluation takes long and happens between them: a process that is killed there
+leaves an attempt submitted, and `settle` scores it once.
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 SEED_BITS = 63
 _SWEPT = 20
-"""So many attempts that ran out of time are ended by whoever enters or submits."""
+"""Maximum number of expired attempts that one entry or submission ends."""
 _SWEEP_S = 1.0
 _AT_ONCE = 500
 _QUICK = ("deterministic", "reported")
-"""Evaluators that are code of ours alone."""
+"""Evaluators without foreign code."""
 _NO_FOLDER = Path()
-"""Of reported attempts, which need no files."""
+"""Types of reported attempts, which need no files."""
 
 
 class AttemptReport(NamedTuple):
@@ -116,7 +116,7 @@ class Evidence(NamedTuple):
 
     attempt: Attempt
     payload: Payload
-    """As it is stored."""
+    """Stored form."""
     seen: WitnessedSteps | None = None
     known: StoredAttempt | None = None
     """The attempt as it was read before it was submitted; None where it was not."""
@@ -131,7 +131,7 @@ class PreparedReport(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LimitedJudge:
-    """A judge of red against blue, whose model has no more than it may."""
+    """A judge of red against blue, limited to the allowed models."""
 
     judge: Judge
     find_egress: Callable[[], EgressPolicy | None]
@@ -157,7 +157,7 @@ class Entry:
 
 
 class Competition:
-    """What commands and servers do with challenges. Close it: it may hold warm sandboxes."""
+    """Operations on challenges for commands and servers. Close it: it may hold warm sandboxes."""
 
     def __init__(
         self,
@@ -206,7 +206,7 @@ class Competition:
             with dry_run():
                 tried = self.store.attempts.enter(name, agent, at=self._clock(), **how)
             begins = tried.seed == seed
-        # Before the clock starts: data that cannot be made cost nobody an attempt.
+        # Before the clock starts: a failure to make data must not cost an attempt.
         public = self._load_public(challenge, seed) if begins else {}
         attempt = self.store.attempts.enter(name, agent, at=self._clock(), **how)
         if not begins or (attempt.seed, attempt.version) != (seed, challenge.version):
@@ -223,9 +223,9 @@ class Competition:
         return Entry(attempt, challenge, self._load_public(challenge, attempt.seed))
 
     def show_sample(self, name: str) -> Mapping[str, Any]:
-        """What the data of an attempt look like, drawn by a number that is no attempt's seed.
+        """Sample of an attempt's data, from a seed that no attempt uses.
 
-        Empty where all attempts have the same data: who sees those has entered.
+        Empty if all attempts have the same data: seeing those means having entered.
         """
         challenge = self.rulings.find(name, anew=True).challenge
         if challenge.generate is None:
@@ -243,7 +243,7 @@ class Competition:
         )
 
     def read_submission(self, attempt_id: str) -> KeptSubmission:
-        """What was submitted with an attempt: for its agent and for organisers."""
+        """The submission of an attempt: for its agent and for organisers."""
         attempt = self.store.attempts.get(attempt_id)
         payload = self.store.attempts.payload(attempt.id)
         form = self.rulings.find_version(attempt).submission
@@ -259,7 +259,7 @@ class Competition:
         trajectory: str | None = None,
         key: str | None = None,
     ) -> Attempt:
-        """Takes a submission and scores it. Said again, it is the same attempt."""
+        """Store a submission and score it. Repeated, it returns the same attempt."""
         sent = Payload(submission=answer, metadata=dict(metadata or {}), trajectory=trajectory)
         with self.store.read():
             known = self.store.attempts.find(attempt_id, agent)
@@ -308,7 +308,7 @@ class Competition:
         return challenge.evaluator.type in _QUICK and scores_quickly(ruling)
 
     def settle_attempt(self, attempt_id: str) -> Attempt:
-        """Scores an attempt that was submitted, if nobody has."""
+        """Score a submitted attempt, unless it is already scored."""
         return self._settle_attempt(self.store.attempts.get(attempt_id))
 
     def report(self, name: str, agent: str, metrics: Metrics, *, key: str | None = None) -> Attempt:
@@ -322,7 +322,7 @@ class Competition:
     async def areport(
         self, name: str, agent: str, metrics: Metrics, *, key: str | None = None
     ) -> Attempt:
-        """The same in an event loop, stored together with what others report."""
+        """Report from an event loop, stored in one group with other reports."""
         self._expire_some()
         item = self._make_report(AttemptReport(name, agent, metrics, key))
         attempt = cast("Attempt", await self.store.attempts.ado(item))
@@ -333,9 +333,9 @@ class Competition:
     def report_many(
         self, reports: Sequence[AttemptReport], *, all_or_none: bool = False
     ) -> list[Attempt | TallymarkError]:
-        """Many at once: for each its attempt, or why it was refused, in the same order.
+        """Report many: for each the attempt, or the reason of its refusal, in order.
 
-        With `all_or_none`, one that is refused keeps all from being stored.
+        With `all_or_none`, one refusal stores none of them.
         """
         self._expire_some()
         answers: list[Any] = []
@@ -359,13 +359,13 @@ class Competition:
         ]
 
     def prepare_reports(self, reports: Sequence[AttemptReport]) -> list[PreparedReport]:
-        """What `areport_many` sends to the writer."""
+        """Items that `areport_many` sends to the writer."""
         return [PreparedReport(self._make_report(each), each.metrics) for each in reports]
 
     async def areport_many(
         self, prepared: Sequence[PreparedReport]
     ) -> list[Attempt | TallymarkError]:
-        """The same as `report_many`; waiting for the writer holds no thread."""
+        """Like `report_many`; waiting for the writer holds no thread."""
         self._expire_some()
         answers: list[Any] = await self.store.attempts.ado_all([each.item for each in prepared])
         settled = {
@@ -401,15 +401,15 @@ class Competition:
         return Verdict(evaluation, outcome, shown.verified)
 
     def settle(self) -> list[Attempt]:
-        """Expires what ran out of time, and scores what was left submitted.
+        """Expire overdue attempts, and score submitted ones.
 
-        One that cannot be scored now says why, and keeps no other from being scored.
+        One that cannot be scored now has its reason and does not delay others.
         """
         self.store.attempts.expire(self._clock())
         return [self._settle_attempt(attempt) for attempt in self.store.attempts.pending()]
 
     def rescores_quickly(self, name: str, **scoring: Any) -> bool:
-        """Whether rescoring is arithmetic on stored numbers alone, which takes seconds at most."""
+        """True if rescoring is arithmetic on stored numbers, which takes seconds at most."""
         old = self.store.challenges.get(name)
         return find_need(old, change_scoring(old, **scoring), same_files=True) == "formula"
 
@@ -425,12 +425,12 @@ class Competition:
         engine: EngineChoice | None = None,
         **scoring: Any,
     ) -> Rescoring:
-        """Scores a challenge's attempts by another rule, or shows what that would change.
+        """Rescore a challenge's attempts by another rule, or preview the changes.
 
-        The rule is that of a new version in `folder`, or today's with changes to its scoring.
-        `on_progress` is told how many attempts are scored, and how many there are. `based_on` is
-        the version that was looked at: if another counts by now, nothing is done. `engine` is
-        where a plugin scores very many.
+        The rule is that of a new version in `folder`, or the current one with changes to its
+        scoring. `on_progress` gets the number of scored attempts and their total. `based_on` is the
+        version that was previewed: nothing is done if another one is current. `engine` runs plugins
+        on very many attempts.
         """
         old = self.store.challenges.get(name)
         if based_on not in (None, old.version):
@@ -532,7 +532,7 @@ class Competition:
     def _make_version(
         self, old: Challenge, folder: Path | None, scoring: Mapping[str, Any]
     ) -> tuple[Challenge, bytes | None, Path]:
-        """What to rescore by, its files if they are others, and where they are."""
+        """The rule to rescore by, its files if they differ, and their folder."""
         if folder is None:
             return change_scoring(old, **scoring), None, self.rulings.open_folder(old)
         new = load_challenge(folder)
@@ -543,7 +543,7 @@ class Competition:
         return new, pack(folder), folder
 
     def _load_public(self, challenge: Challenge, seed: int) -> Mapping[str, Any]:
-        """What a competitor gets. Why it could not be made may tell the truth: that is logged."""
+        """The competitor's data. A failure may quote the truth, so it is only logged."""
         folder = self.rulings.open_folder(challenge)
         try:
             return make_attempt_data(challenge, folder, seed, self._policy).public
@@ -563,12 +563,12 @@ class Competition:
             self.store.attempts.expire_soon(now, most=_SWEPT)
 
     def _settle_together(self, reports: Sequence[Reported]) -> list[Attempt]:
-        """Reported attempts at one challenge; what does not go so is settled by itself."""
+        """Score reported attempts of one challenge together; the rest is scored separately."""
         done = self._finish_together(reports) if len(reports) > 1 else {}
         return [done.get(each.id) or self._settle_reported(each, told) for each, told in reports]
 
     def _finish_together(self, reports: Sequence[Reported]) -> dict[str, Attempt]:
-        """Those that could be scored together, by their ids."""
+        """Attempts that could be scored together, by id."""
         try:
             ruling = self.rulings.find(reports[0][0].challenge)
             verdicts = self._judge_together(reports, ruling)
@@ -606,7 +606,7 @@ class Competition:
         return self._settle_attempt(attempt, Evidence(attempt, payload))
 
     def _settle_attempt(self, attempt: Attempt, evidence: Evidence | None = None) -> Attempt:
-        """The attempt with its score, or with what of ours kept it from having one yet."""
+        """The attempt with its score, or with the server failure that delays it."""
         if attempt.state != "submitted":
             return attempt
         try:
@@ -624,7 +624,7 @@ class Competition:
         return Evidence(attempt, payload, seen)
 
     def _score_submitted(self, evidence: Evidence) -> Attempt | None:
-        """Whoever is quicker, it has only one score; None when another was."""
+        """Store its score once; None if it already has another."""
         attempt = evidence.attempt
         challenge = self.rulings.find_version(attempt)
         shown = self._verify(evidence, challenge)
@@ -641,7 +641,7 @@ class Competition:
                 return self._finish(evidence, judge(ruling), ruling.revision)
             except RuleChanged:  # between reading it and storing its score
                 continue
-        # Somebody publishes faster than this is scored, and now has to wait for it.
+        # The challenge is published faster than this is scored: wait for it now.
         return self._finish(evidence, judge)
 
     def _finish(
@@ -675,7 +675,7 @@ class Competition:
         return [msgspec.structs.replace(each, details=each.details | warning) for each in outcomes]
 
     def _verify(self, evidence: Evidence, challenge: Challenge) -> Verification:
-        """What an attempt's trajectory shows, unless it is another's."""
+        """Findings on an attempt's trajectory, unless it is a copy of another's."""
         attempt, payload, seen = evidence.attempt, evidence.payload, evidence.seen
         shown = _verify_trajectory(attempt, payload, challenge)
         if seen is not None and payload.trajectory is not None:
@@ -708,7 +708,7 @@ class Competition:
             agent=attempt.agent,
             number=attempt.number,
             elapsed_ms=elapsed_ms(attempt) if reported is None else None,
-            # What nobody could check must not win a board of fewest tokens.
+            # Unverified counts must not win a board of fewest tokens.
             tokens_total=shown.tokens if shown.verified else None,
             cost=shown.cost if shown.verified else None,
             calls=shown.calls if shown.verified else None,
@@ -757,7 +757,7 @@ def _as_stored(sent: T) -> T:
 
 
 def _refuse_report(metrics: Metrics, challenge: Challenge) -> None:
-    """What the challenge does not take."""
+    """Parts of a submission that the challenge does not take."""
     _refuse_other_kind(challenge, "report")
     declared = challenge.evaluator.options.get("metrics", ())
     for unknown in metrics.more.keys() - set(declared):

@@ -1,4 +1,4 @@
-"""Parameters of paged lists, and the opaque cursor that says where the next page begins."""
+"""Parameters of paged lists, and the opaque cursor of the next page."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 LONGEST_S = 300.0
 PROBE_S = 10.0
-"""While one message tries the address again, others come back after so many seconds."""
+"""Seconds after which others retry while one message tries the address again."""
 _MOST_KNOWN = 10_000
 
 
@@ -55,5 +55,5 @@ class DeliveryPauses:
                 self._failing.pop(next(iter(self._failing)))
 
     def __len__(self) -> int:
-        """How many addresses are failing."""
+        """Number of failing addresses."""
         return len(self._failing)

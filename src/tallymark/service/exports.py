@@ -85,13 +85,13 @@ class ScoreLine(msgspec.Struct, frozen=True, kw_only=True):
     epoch: int | None = None
     name: str
     author: str | None = None
-    """Who scored it; None is a rule."""
+    """Author of the score; None for a rule."""
     rule: str | None = None
     rule_version: int | None = None
     value: float | None = None
     label: str | None = None
     reason: str | None = None
-    """Why, or what the person said."""
+    """The reason, or the reviewer's comment."""
     error: str | None = None
     metadata: dict[str, Any] = {}
     cost: float | None = None

@@ -1,7 +1,7 @@
-"""`FairThreads`: worker threads shared between owners in turn, with a bound for each owner.
+"""`FairThreads`: worker threads shared between owners in turn, with a limit for each owner.
 
-A request that cannot start waits in the event loop and holds no thread. So one client, however
-many requests it sends, keeps nobody else waiting.
+A request that cannot start waits in the event loop and holds no thread. So a client with many
+requests delays no other client.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ MOST_WAITING = 500
 """Requests of one owner that wait for their turn; more are refused. Each takes about 20 kB, and a
 room full of people may share one address."""
 MOST_BULKS_WAITING = 64
-"""Of bulk reports, which are larger and take longer."""
+"""Limit of bulk reports, which are larger and take longer."""
 LONGEST_WAIT_S = 10.0
 _RETRY_AFTER = 1.0
 _CHUNK = 65_536
 
 
 def name_share(caller: Caller) -> str:
-    """Whose share of the threads a caller uses: their owner's, or without a key their address's."""
+    """Owner whose share of threads a caller uses; without a key, their address."""
     if caller.key_id is None and caller.owner is None:
         return group_address(caller.address)
     return f"{caller.tenant} {caller.owner or caller.agent or caller.name}"
@@ -45,12 +45,12 @@ def name_share(caller: Caller) -> str:
 
 @dataclass(eq=False, slots=True)
 class _Share:
-    """What one owner has running and waiting."""
+    """Running and waiting calls of one owner."""
 
     running: int = 0
     waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
     is_listed: bool = False
-    """Whether the owner is among those that can start something."""
+    """True if the owner can start another call."""
 
 
 class FairTurns:
@@ -141,7 +141,7 @@ class FairTurns:
                 del self._shares[owner]
 
     def count(self) -> dict[str, int]:
-        """How many run and wait, of all owners."""
+        """Number of running and waiting calls of all owners."""
         waiting = sum(len(each.waiting) for each in tuple(self._shares.values()))
         return {"running": self._running, "waiting": waiting}
 

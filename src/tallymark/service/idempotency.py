@@ -33,7 +33,7 @@ class KeyedRequest:
         return self._answers.begin(self._asker, self._key, self._digest, at=self._at)
 
     def fail(self, error: BaseException) -> None:
-        """Free the key after a refusal; after another failure nobody knows what was done."""
+        """Free the key after a refusal; after other failures the outcome is unknown."""
         if isinstance(error, TallymarkError) and not isinstance(error, WorkFailed):
             self._answers.forget(self._asker, self._key)
         else:

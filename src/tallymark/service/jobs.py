@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from tallymark.store.jobs import Job as StoredJob
 
 WAIT_SECONDS = 30.0
-"""How long a request waits for what it started, unless it wants to be answered at once."""
+"""Seconds that a request waits for its job, unless it asks for an immediate answer."""
 _SHORTEST, _LONGEST = 0.1, 0.5
 """Seconds between looks at a job that another process may end."""
 _HELD = 5.0
-"""The same where a worker of this process has it, and tells."""
+"""Seconds to wait if a worker of this process has the job and reports its end."""
 CANCELLABLE = ("run", "rescore", "rescore_run", "backfill")
 Id = Annotated[str, Meta(max_length=100)]
 
@@ -60,7 +60,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """Whether it will not go on by itself."""
+        """True if it will not continue by itself."""
         return self.state in ENDED
 
 
@@ -173,7 +173,11 @@ class JobService:
     store: Store
 
     def queue_scoring(self, caller: Caller, attempt: str) -> StoredJob:
-        """Queue the scoring of a submitted attempt."""
+        """Queue the rescoring of a challenge by another rule.
+
+        `how` has further arguments of `Competition.rescore`: `apply`, `reason`, `based_on`; and
+        `packed`, the files of a new version.
+        """
         new = NewJob(kind="score", subject=attempt, owner=name_owner(caller))
         return self.store.jobs.add(new)
 
@@ -192,13 +196,13 @@ class JobService:
         return self.store.jobs.add(new)
 
     async def await_end(self, job_id: str, seconds: float = WAIT_SECONDS) -> StoredJob:
-        """The job when it has ended, or as it is after so many seconds or when the server stops.
+        """The job at its end, or its state after some seconds or when the server stops.
 
         Waiting holds no thread; looking takes one for a moment.
         """
         deadline, pause = time.monotonic() + seconds, _SHORTEST
         while True:
-            # Each time anew: a worker also lets go of a job that it hands back.
+            # Read each time: a worker may also hand a job back.
             with self._expect(job_id) as told:
                 job = await to_thread.run_sync(self.store.jobs.get, job_id)
                 left = deadline - time.monotonic()

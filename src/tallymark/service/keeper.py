@@ -1,4 +1,4 @@
-"""`Keeper`: the thread that settles quiet traces, and removes what is kept long enough."""
+"""`Keeper`: the maintenance thread: finalises quiet traces, and removes data past retention."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Keeper:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has looked lately."""
+        """True if it has run lately."""
         return self._thread.is_alive() and time.monotonic() - self._looked < _SILENT
 
     def settle(self) -> int:
@@ -100,7 +100,7 @@ def prune(
     kinds: Collection[str] = KINDS,
     really: bool = True,
 ) -> list[Pruned]:
-    """Removes what is kept no longer; what it was, or would be where it is not `really` done."""
+    """Remove data past retention; return what was removed, or would be without `really`."""
     found = []
     for pruner in open_pruners(store, now, tenant):
         for kind in kinds:

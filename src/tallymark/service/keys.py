@@ -48,7 +48,7 @@ MAY_MAKE: dict[Role, tuple[Role, ...]] = {
     "admin": KEY_ROLES,
     "organiser": ("reporter", "agent", "viewer"),
 }
-"""Roles whose keys each role makes, rotates and revokes, beside its own key."""
+"""Roles whose keys each role creates, rotates and revokes, besides its own key."""
 _INVITED_S = 14 * 86_400.0
 _SECRET, _CODE = "secret", "code"
 KeyRole = Literal["admin", "organiser", "reporter", "agent", "viewer"]
@@ -334,9 +334,9 @@ class Accounts(Resource):
 
     @operation("POST /agents", PUBLIC, rate="sign-in", status=201, secret=_SECRET)
     def register(self, agent: Handle, owner: Owner | None = None) -> NewKey:
-        """Register an agent where the tenant is open to anybody; its key is shown once.
+        """Register an agent if the tenant allows registration; its key is shown once.
 
-        An owner who is known already shows a key of theirs.
+        A known owner must present one of their keys.
         """
         check_handle(agent)
         caller = self.caller

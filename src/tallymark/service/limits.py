@@ -1,9 +1,8 @@
-"""Limits: how often whoever asks may ask, by class of routes, and memory for what they send.
+"""Rate limits (token buckets) by class of routes, and memory budget for request bodies.
 
 There is a bucket for each class of routes and each owner with a role (for each agent of an owner,
-or each address where there is no key). It holds as many requests as a minute allows, and fills
-again evenly. Buckets are in memory, each server's own: they protect a
-server, and count nothing that must be exact.
+or each address without a key). It holds the requests of a minute and refills evenly. Buckets are in
+memory, separate in each server: they protect a server and count nothing that must be exact.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ A_MINUTE: dict[RouteClass, dict[Role, int]] = {
     "report": {"anonymous": 30, "viewer": 60, "agent": 60, "reporter": 60_000, "organiser": 60_000},
     # What costs much for one request: what-if, rescoring, running a suite, exports.
     "work": {"anonymous": 30, "viewer": 120, "agent": 120, "reporter": 120, "organiser": 240},
-    # Keys that are tried, invitations, registration; by address, whoever asks.
+    # Sign-in attempts, invitations, registration: by address for all callers.
     "sign-in": {"anonymous": 60, "viewer": 60, "agent": 60, "reporter": 60, "organiser": 60},
 }
 """Requests a minute. Admins have what organisers have."""
@@ -62,16 +61,16 @@ VALUES: Mapping[str, int] = {
 AGENT_BYTES, AGENT_VALUES = 2_000_000, 200_000
 """Size of an export by an agent's key: spans of one attempt, a part at a time."""
 SMALL_BODY = 100_000
-"""Bytes of memory that a request has besides the budget for large ones."""
+"""Bytes of memory for each request outside the budget for large ones."""
 _STRANGER = "address "
 _MOST_BUCKETS = 100_000
 _V6_PREFIX = 64
-"""Of an IPv6 address, what one customer has: the rest is theirs to choose."""
+"""Prefix of an IPv6 address that one customer has; the rest is theirs to choose."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What is left of a limit, for headers and for whoever wants to know before it is hit."""
+    """Remaining requests of a limit, for headers and for clients."""
 
     route_class: RouteClass
     a_minute: int
@@ -81,7 +80,7 @@ class Allowance:
 
 
 class RateLimits:
-    """What one server allows. May be used from any thread."""
+    """Rate limits of one server. May be used from any thread."""
 
     def __init__(
         self,
@@ -93,13 +92,13 @@ class RateLimits:
         self._of_tenant = of_tenant
         self._clock = clock
         self._buckets: dict[tuple[str, RouteClass], tuple[float, float]] = {}
-        """How much was left, and when."""
+        """Remaining tokens, and the time of that count."""
         self._lock = threading.Lock()
 
     def check(self, caller: Caller, route_class: RouteClass, cost: int = 1) -> Allowance:
-        """Takes so many requests of what is left, or refuses with when to ask again.
+        """Take tokens from a bucket, or refuse with the time to retry.
 
-        What costs more than a minute's worth is let through when nothing else was asked for.
+        A request that costs more than a full bucket is accepted if the bucket is full.
         """
         most = self.find_limit(caller, route_class)
         name = (_name_bucket(caller, route_class), route_class)
@@ -117,7 +116,7 @@ class RateLimits:
         return _describe(route_class, most, left - cost)
 
     def look(self, caller: Caller) -> list[Allowance]:
-        """What is left of every limit, taking nothing."""
+        """Remaining requests of every limit, without taking any."""
         found = []
         for route_class in ROUTE_CLASSES:
             most = self.find_limit(caller, route_class)
@@ -137,14 +136,14 @@ class RateLimits:
         return min(own, usual) if role == "anonymous" else own
 
     def _refill(self, name: tuple[str, RouteClass], most: int) -> float:
-        """What is in a bucket now; a new one is full."""
+        """Tokens in a bucket now; a new one is full."""
         left, since = self._buckets.get(name, (float(most), self._clock()))
         if len(self._buckets) >= _MOST_BUCKETS:
             self._drop_full()
         return min(float(most), left + max(0.0, self._clock() - since) * most / 60.0)
 
     def _drop_full(self) -> None:
-        """A bucket that nobody has used for a minute is full, as a new one is."""
+        """Drop buckets unused for a minute: they are full, like new ones."""
         now = self._clock()
         kept = {name: each for name, each in self._buckets.items() if now - each[1] < 60.0}
         # All in use within a minute: the eldest half is let off.
@@ -154,10 +153,10 @@ class RateLimits:
 
 
 class MemoryBudget:
-    """Memory for the bodies of all requests under way in one process.
+    """Memory budget for the bodies of all requests in progress.
 
-    It is used in the event loop alone. One owner has at most half, and all who have no key have a
-    quarter together, so that nobody keeps the others out.
+    It is used in the event loop only. One owner has at most half, and all clients without a key
+    together a quarter, so that no one blocks the others.
     """
 
     def __init__(self, most: int = 1_000_000_000) -> None:
@@ -168,7 +167,7 @@ class MemoryBudget:
         self._held_by_strangers = 0
 
     def hold(self, owner: str, amount: int) -> None:
-        """Takes so many bytes, or refuses for the moment."""
+        """Reserve bytes, or refuse for now."""
         mine = self._held.get(owner, 0) + amount
         of_stranger = amount if owner.startswith(_STRANGER) else 0
         crowd = self._held_by_strangers + of_stranger
@@ -200,7 +199,7 @@ def narrow_body(scope: Mapping[str, Any], most_bytes: int, most_values: int | No
 
 
 def name_owner(caller: Caller | None) -> str:
-    """Whose memory it is: of one person however many keys they have; of strangers, by address."""
+    """Owner of the memory: one person regardless of their keys; without a key, the address."""
     if caller is None:
         return f"{_STRANGER}unknown"
     who = caller.owner or caller.key_id
@@ -242,7 +241,7 @@ def group_address(address: str | None) -> str:
 def _name_bucket(caller: Caller, route_class: RouteClass) -> str:
     if caller.owner is None or route_class == "sign-in":
         return group_address(caller.address)
-    # Not by the key: whoever rotates theirs would have a new bucket.
+    # Not by the key: rotating it would give a new bucket.
     return f"{caller.tenant} {caller.role} {caller.owner} {caller.agent or ''}"
 
 

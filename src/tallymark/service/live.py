@@ -1,8 +1,8 @@
-"""`LiveHub`: changes of boards and runs as server-sent events, told to whoever listens.
+"""`LiveHub`: changes of boards and runs as server-sent events.
 
-One for a process. One task looks at what has listeners, at most twice a second each; what it finds
-is encoded once for each view, and all listeners of a view get the same bytes. Numbers of events are
-those of the log, so that whoever comes back goes on where it was. See
+One for a process. One task polls subjects with listeners, at most twice a second each; a change is
+encoded once for each view, and all listeners of a view get the same bytes. Event numbers are those
+of the log, so that a client that reconnects continues where it was. See
 docs/decisions/0035-live.md.
 """
 
@@ -37,25 +37,25 @@ if TYPE_CHECKING:
 View = Literal["public", "organiser"]
 VIEWS: tuple[View, ...] = ("public", "organiser")
 GATHERING_S = 0.5
-"""How long changes are collected at most."""
+"""Maximum time for collecting changes."""
 CHECKING_S = 3.0
-"""For so long somebody whose key or session is over may still hear."""
+"""Time for which a listener with an expired key or session may still receive events."""
 HEARTBEAT_S = 15.0
 HEARTBEAT = b": still here\n\n"
 RETRY = b"retry: 2000\n\n"
-"""What every stream begins with: after how many milliseconds to come back."""
+"""Start of every stream: the reconnection delay in milliseconds."""
 MOST_WAITING = 32
-"""Messages that wait for a listener; one that is slower begins anew."""
+"""Maximum messages waiting for a listener; a slower one starts again."""
 MOST_KEPT = 64
-"""Messages that are kept for those who come back."""
+"""Messages stored for clients that reconnect."""
 SOMEBODY = Caller("default", "viewer", "somebody")
-"""Who listens where nobody asked."""
+"""Default listener."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What one view is told of the changes after `before`, up to `seq`."""
+    """Message of one view for the changes after `before`, up to `seq`."""
 
     before: int
     seq: int
@@ -66,10 +66,10 @@ Messages: TypeAlias = dict[View, Message]
 
 
 class LiveHub:
-    """Belongs to the event loop in which it is first listened to; `notify` may come from anywhere.
+    """Belongs to the event loop of its first listener; `notify` may be called from anywhere.
 
-    `find_ended` says which keys and sessions, by their hashes, are over: those who came with them
-    hear nothing more. All `..._s` are seconds by `clock`, which never goes back.
+    `find_ended` returns which keys and sessions, by hash, have ended: their listeners receive
+    nothing more. All `..._s` are seconds of `clock`, which is monotonic.
     """
 
     def __init__(
@@ -98,11 +98,11 @@ class LiveHub:
 
     @property
     def listeners(self) -> int:
-        """How many there are."""
+        """Number of listeners."""
         return sum(len(each.listeners) for each in self._topics.values())
 
     def notify(self, challenge_id: int) -> None:
-        """Something of a challenge was committed. Quick, and harmless where nobody listens."""
+        """Notify of a commit to a challenge. Fast, and harmless without listeners."""
         if (key := self._boards.get(challenge_id)) is not None:
             self._mark_from_anywhere(key)
 
@@ -187,7 +187,7 @@ class LiveHub:
     ) -> AsyncIterator[bytes]:
         if self._closed:
             return
-        # Not before somebody reads: a stream that is never begun leaves nothing behind.
+        # Only when it is read: a stream that never starts leaves nothing behind.
         topic = self._topics.setdefault(fresh.key, fresh)
         if not topic.listeners:
             topic.looked_at = self._clock()
@@ -256,7 +256,7 @@ class LiveHub:
             for topic, messages in found:
                 topic.told_at = now
                 topic.publish(messages)
-            # With nobody there only a listener, who wakes us, changes that.
+            # Without listeners, only a new one changes that, and it wakes this task.
             next_due = min([heartbeat, check, *map(self._find_due, self._topics.values())])
             self._woken.clear()
             with suppress(TimeoutError):
@@ -264,7 +264,7 @@ class LiveHub:
                     await self._woken.wait()
 
     async def _send_away(self) -> None:
-        """Those whose key or session is over: one question for all who listen."""
+        """Listeners whose key or session has ended, in one query."""
         known = [
             each
             for topic in self._topics.values()
@@ -285,7 +285,7 @@ class LiveHub:
                 each.send_away()
 
     def _find_due(self, topic: _Topic) -> float:
-        """When to look at it: at once after a change, unless something was told just now."""
+        """Next time to look: at once after a change, unless a message was just sent."""
         last = topic.told_at if topic.changed else topic.looked_at
         return last + self._gathering_s
 
@@ -311,12 +311,12 @@ class _Listener:
         self.ready.set()
 
     def end(self) -> None:
-        """What waits is still read."""
+        """Close the stream; waiting messages are still read."""
         self.ended = True
         self.ready.set()
 
     def send_away(self) -> None:
-        """The same without it: they may not hear this any more."""
+        """Close the stream without waiting messages, which the listener may not read any more."""
         self.waiting.clear()
         self.end()
 
@@ -332,7 +332,7 @@ class _Listener:
 
 @dataclass(eq=False, kw_only=True)
 class _Topic(ABC):
-    """What can be listened to: how far it was told, and to whom."""
+    """A subject: the number of the last message, and its listeners."""
 
     store: Store
     seq: int = 0
@@ -351,7 +351,7 @@ class _Topic(ABC):
 
     @abstractmethod
     def look(self) -> Messages:
-        """What is new, for each view that is to be told; in a thread."""
+        """New messages of each view; runs in a thread."""
 
     @abstractmethod
     def greet(self, view: View) -> bytes:
@@ -367,15 +367,15 @@ class _Topic(ABC):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more comes."""
+        """True if no more messages follow."""
         return False
 
     def may_hear(self, caller: Caller) -> bool:  # noqa: ARG002 (more than who was let in)
-        """Whether this is still for somebody who was let in."""
+        """True if the listener is still authorised."""
         return True
 
     def publish(self, messages: Messages) -> None:
-        """Gives every listener what its view is told."""
+        """Send every listener the message of its view."""
         for listener in self.listeners:
             if not self.may_hear(listener.caller):
                 listener.send_away()
@@ -453,7 +453,7 @@ class _BoardTopic(_Topic):
             return encode_event("reset", newest.seq, {"seq": newest.seq})
         if change.told is None:
             return encode_event("ready", newest.seq, {"seq": newest.seq, "challenge": self.name})
-        # What moved others into the top is not known any more, so all of it is told.
+        # The changes that moved others into the top are unknown, so all of it is sent.
         told = msgspec.structs.replace(change.told, top=change.top)
         return encode_event("board", newest.seq, told)
 
@@ -526,7 +526,7 @@ def _look_at_all(topics: Iterable[_Topic]) -> list[tuple[_Topic, Messages]]:
             if messages := topic.look():
                 found.append((topic, messages))
         except TallymarkError as error:
-            # The database may be back at the next look; nobody is told less by then.
+            # The database may be back at the next look; no message is lost.
             _log.warning("cannot see what changed: %s", error)
     return found
 

@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 
 _MOST_ATTEMPTS = 2**31 - 1
-"""Of one agent at one challenge, as far as a database counts them."""
+"""Attempts of one agent at one challenge, numbered by a database."""
 
 
 class LoadedAttempts(NamedTuple):
-    """What came of attempts in a file."""
+    """Counts of loaded attempts."""
 
     new: int
     known: int
     left_out: int
-    """Those that had not ended."""
+    """Attempts that had not ended."""
 
 
 class LoadedScores(NamedTuple):
-    """What came of scores in a file."""
+    """Counts of loaded scores."""
 
     new: int
     known: int
@@ -166,14 +166,14 @@ class _Results:
 
 
 def _sum_up(run: RunRecord, tally: Tally) -> RunRecord:
-    """A run by its results alone: nobody knows its suite and formula any more."""
+    """A run from its results only, without suite and formula."""
     told = outcome(tally.formula(run.score_formula), tally)
     record = replace(run, total=tally.finished, **told)
     return replace(record, status=final_status(record, stopped=False))
 
 
 class _Finder:
-    """What scores belong to, here."""
+    """Owner of scores in this database."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -230,7 +230,7 @@ def _make_review(line: ScoreLine) -> Review:
 
 @contextmanager
 def _placed(file: TableFile[Any], row: int) -> Iterator[None]:
-    """Says in which row of a file something was refused."""
+    """Adds the row of a file to an error."""
     try:
         yield
     except TallymarkError as error:

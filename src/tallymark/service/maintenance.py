@@ -57,7 +57,7 @@ class Maintenance:
         return self._store.backups.compact()
 
     def check(self, *, plugins: bool = False) -> CheckReport:
-        """Find what is stored otherwise than the log says; nothing is changed."""
+        """Find stored data that contradicts the log; nothing is changed."""
         return check_database(self._store, plugins=plugins)
 
     def rotate_secret_key(self, *, last: bool = False) -> Rotated:
@@ -68,7 +68,7 @@ class Maintenance:
     def prune(
         self, kinds: Collection[str] = (), tenant: str | None = None, *, dry_run: bool = False
     ) -> Sequence[Pruned]:
-        """Remove what was kept for long enough, all kinds unless some are named."""
+        """Remove data past retention, all kinds unless some are named."""
         for kind in kinds:
             if kind not in KINDS:
                 near = suggest(kind, KINDS)
@@ -88,7 +88,7 @@ def open_maintenance(db: str | None, *, upgrade: bool = False) -> Iterator[Maint
 
 
 def check_database(store: Store, *, plugins: bool = False) -> CheckReport:
-    """Check all tenants, with plugins run again where that is asked for."""
+    """Check all tenants, with plugins run again if requested."""
     if not plugins:
         return store.check_all()
     from tallymark.service.rulings import Rulings  # noqa: PLC0415 (the sandbox loads with it)

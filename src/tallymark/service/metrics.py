@@ -1,4 +1,4 @@
-"""What a server counts of itself, for Prometheus."""
+"""Metrics of a server for Prometheus."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 
 
 
 class Gauge(NamedTuple):
-    """Numbers that are read when somebody asks for them, by the values of their labels."""
+    """Gauges computed when scraped, by label values."""
 
     name: str
     words: str
@@ -110,7 +110,7 @@ class Metrics:
                 counter.labels(work.facts["kind"], outcome).inc(count)  # type: ignore[union-attr]
 
     def watch(self, read: Callable[[], Iterable[Gauge]]) -> None:
-        """Add gauges that are read when they are asked for."""
+        """Add gauges that are computed when scraped."""
         self._registry.register(_Watched(read))
 
     def render(self) -> bytes:

@@ -151,11 +151,11 @@ class Operation:
     rate: RouteClass
     cost: int
     changes: bool
-    """Whether a call may change something."""
+    """True if a call may change something."""
     status: int | Callable[[Any], int]
     noun: str | None
     starts_job: bool
-    """Whether the answer may name a job that was started: status 202, and its path as Location."""
+    """True if the answer may name a started job: status 202, with its path as Location."""
     etag: Callable[..., Hashable] | bool
     secret: str | None
     make_secret: Callable[[], str] | None
@@ -168,17 +168,18 @@ class Operation:
     body: Any
     """Type of the body, or None."""
     media_type: str
-    """Of the body; `Annotated[bytes, "application/x-ndjson"]` names that of bytes."""
+    """Media type of the body; `Annotated[bytes, "application/x-ndjson"]` for bytes."""
     whole_body: str | None
     """The argument that is the whole body."""
     body_names: tuple[str, ...]
     largest_page: int | None
-    """The largest `limit`, which pages after the first are asked for with."""
+    """The largest `limit`, used to request pages after the first."""
     takes_key: bool
-    """Whether the method takes the idempotency key."""
+    """True if the method takes the idempotency key."""
     keeps_answer: bool
-    """Whether the answer to a request with a key is kept for the same request; otherwise the
-    method obeys the key itself."""
+    """True if the answer to a request with a key is stored for repetitions; otherwise the
+    method handles the key itself.
+    """
     answer: Any
     """Type of the answer; with a noun, a struct of one field."""
     record: Any
@@ -312,7 +313,7 @@ class Resource:
 
     @property
     def is_organiser(self) -> bool:
-        """Whether the caller may see and do what organisers may."""
+        """True if the caller has the rights of organisers."""
         return self.caller is None or self.caller.role in ORGANISERS
 
     async def await_operation(self, name: str, **arguments: Any) -> Any:
@@ -325,7 +326,7 @@ class Resource:
         return await made.run(self, **arguments)
 
     def listen(self, path: str, after: int | None, *, ends: bool) -> Iterator[Event]:
-        """Follow events of a server; `ends` says that the stream is over when the server ends it.
+        """Follow events of a server; `ends` is true if the stream is over when the server ends it.
 
         An asynchronous sender returns an asynchronous iterator.
         """

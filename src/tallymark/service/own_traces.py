@@ -1,9 +1,8 @@
-"""A server's own tracing: spans of requests, batches, jobs and calls of the sandbox.
+"""Telemetry of a server: spans of requests, batches, jobs and sandbox calls.
 
-Set up where `OTEL_EXPORTER_OTLP_ENDPOINT` is, with OpenTelemetry's SDK; they are sent as OTLP over
-HTTP, which our own `/v1/traces` takes as well. So that a server that traces itself comes to rest,
-nothing is traced that is done with traces: neither taking spans in, nor the batches and jobs that
-look after them.
+Enabled by `OTEL_EXPORTER_OTLP_ENDPOINT`, with OpenTelemetry's SDK; spans are sent as OTLP over
+HTTP, which `/v1/traces` also accepts. To avoid loops in a server that traces itself, work on traces
+is not traced: neither ingestion, nor its batches and jobs.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ _log = logging.getLogger("tallymark.traces")
 
 
 def read_endpoint(environment: Mapping[str, str]) -> str:
-    """Where spans are sent, empty where nowhere; InvalidInput where that cannot be."""
+    """Address for spans, empty if none; InvalidInput if it is invalid."""
     base = environment.get(ENDPOINT, "").rstrip("/")
     whole = environment.get(TRACES_ENDPOINT)
     url = whole or (f"{base}{_INTAKE}" if base else "")
@@ -140,7 +139,7 @@ def _make_exporter(url: str, headers: dict[str, str]) -> Any:
     )
 
     class Exporter(SpanExporter):
-        """Sends spans as OTLP; what cannot be sent is lost, and the log says so."""
+        """Sends spans as OTLP; spans that cannot be sent are dropped with a log message."""
 
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
             sent = {"Content-Type": "application/x-protobuf", **headers}

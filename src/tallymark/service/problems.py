@@ -79,7 +79,7 @@ class Problem(msgspec.Struct):
 
 
 def find_status(error: TallymarkError) -> int:
-    """The status that an error of ours is answered with."""
+    """Status of an error."""
     return next((status for kind, status in _STATUS if isinstance(error, kind)), 500)
 
 
@@ -100,7 +100,7 @@ def describe_problem(
 
 
 def describe_error(error: TallymarkError, request_id: str) -> dict[str, Any]:
-    """The same of an error of ours."""
+    """Problem document of an error."""
     code: str | None = "busy" if isinstance(error, Busy) else None
     if isinstance(error, NotReady):
         code = "not_ready"

@@ -48,7 +48,7 @@ class Networks:
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """What an operator has configured."""
+    """The operator's configuration."""
 
     networks: Networks
     header: str | None = None
@@ -57,9 +57,9 @@ class Proxy:
     tenant: str = DEFAULT
 
     def find_caller(self, headers: Mapping[str, str], address: str | None) -> Caller | None:
-        """Whom the proxy vouches for, of a request that came through it; None for nobody.
+        """The user that the proxy vouches for in a request; None without one.
 
-        `headers` have names in small letters, and `address` is the client's.
+        `headers` have lower-case names, and `address` is the client's.
         """
         said = None if self.header is None else headers.get(self.header)
         if not said:
@@ -75,14 +75,13 @@ class Proxy:
         return Caller(self.tenant, self.role, f"{self.role} {owner}", owner=owner, address=address)
 
     def trusts(self, peer: str | None) -> bool:
-        """Whether this address is the proxy's."""
+        """True for an address of the proxy."""
         return peer in self.networks
 
     def find_client(self, forwarded: str) -> str | None:
-        """The client in `X-Forwarded-For`: the last address in it that is no proxy of ours.
+        """The client in `X-Forwarded-For`: its last address that is not a trusted proxy.
 
-        Whatever stands before that one, the client may have written. None where that one is no
-        address.
+        Earlier entries may be forged by the client. None if it is no address.
         """
         names = forwarded.split(",")
         while len(names) > 1 and self.trusts(names[-1]):
@@ -94,7 +93,7 @@ class Proxy:
 class BehindProxy:
     """ASGI middleware: requests of a trusted proxy get their client's address and scheme.
 
-    `scope["tally.through_proxy"]` says that a request is one of these.
+    `scope["tally.through_proxy"]` marks such requests.
     """
 
     def __init__(self, app: ASGIApp, proxy: Proxy) -> None:
@@ -117,7 +116,7 @@ class BehindProxy:
 
 
 def read_proxy_settings(environment: Mapping[str, str]) -> Proxy | None:
-    """What the variables say; None where there is no proxy to trust."""
+    """Configuration from variables; None without a trusted proxy."""
     header = environment.get(HEADER, "").strip().lower()
     networks = Networks.read(environment.get(FROM, ""), FROM)
     if not header:

@@ -43,9 +43,9 @@ def check_files(services: TenantServices, files: Mapping[str, bytes]) -> Challen
 def publish_files(
     services: TenantServices, files: Mapping[str, bytes], *, force: bool, based_on: str | None
 ) -> Challenge:
-    """Make files a version of their challenge, unless a check finds that it is not ready.
+    """Publish files as a version of their challenge, unless a check fails.
 
-    `based_on` is as `Challenges.publish` of the store has it: nobody undoes a change of another.
+    `based_on` is that of the store's `Challenges.publish`: it prevents lost updates.
     """
     with lay_out(files) as folder, limit_egress(services.find_egress()):
         challenge = load_challenge(folder)
@@ -84,9 +84,9 @@ def read_files(services: TenantServices, challenge: Challenge) -> dict[str, byte
 
 
 def find_drift(services: TenantServices, challenge: Challenge) -> list[str]:
-    """Name the fields that count otherwise than the version's files say, after a rescoring."""
+    """Fields that a rescoring changed from the version's files."""
     written = _load_files(read_files(services, challenge))
-    if written is None:  # by a version of ours that knew other keys
+    if written is None:  # by a version of Tallymark with other keys
         return []
     names = (name for name in challenge.__struct_fields__ if name != "version")
     return [name for name in names if getattr(written, name) != getattr(challenge, name)]
@@ -99,9 +99,9 @@ def _check(services: TenantServices, folder: Path) -> ChallengeReport:
 
 
 def _write_visibility(files: dict[str, bytes], visibility: Visibility) -> dict[str, bytes]:
-    """The files with another visibility in the challenge's own; as they were where it has none.
+    """The files with another visibility in the challenge file; unchanged if it has none.
 
-    What counts is the definition; this is for whoever edits the files next.
+    The definition counts; the files are for later editing.
     """
     name = next((each for each in NAMES if each in files), "")
     text = files.get(name, b"").decode("utf-8", "replace")
@@ -116,7 +116,7 @@ def _write_visibility(files: dict[str, bytes], visibility: Visibility) -> dict[s
 
 
 def _load_files(files: Mapping[str, bytes]) -> Challenge | None:
-    """What files say that lie in no folder; None where they say nothing that can be read."""
+    """Read a challenge from files without a folder; None if unreadable."""
     with tempfile.TemporaryDirectory(prefix="tally-files-") as scratch:
         try:
             write_files(files, Path(scratch))

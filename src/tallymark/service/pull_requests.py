@@ -26,21 +26,21 @@ _MOST_PAGES = 30
 
 @dataclass(frozen=True, kw_only=True)
 class CiJob:
-    """Where a job runs: for which branch, and on which request to merge it, if on any."""
+    """CI context of a job: its branch, and its pull request if any."""
 
     branch: str | None = None
     base: str | None = None
     """The branch that it would be merged into."""
     commit: str | None = None
     comments: CommentList | None = None
-    """None where there is no request, or nobody who may comment on it."""
+    """None without a pull request, or without permission to comment."""
     why_silent: str | None = None
     """Why there is none, in words."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CommentList:
-    """The comments of one request, by the API of who keeps it."""
+    """Comments of one pull request, by its host's API."""
 
     list_url: str
     one_url: str
@@ -49,7 +49,7 @@ class CommentList:
     update: str
     """The method that changes a comment."""
     own_name: tuple[str, str, Any]
-    """The request that says whose token this is: method, address, body."""
+    """Request that identifies the token's user: method, address, body."""
 
     @classmethod
     def of_github(cls, api: str, graphql: str, repository: str, number: int, token: str) -> Self:
@@ -122,7 +122,7 @@ def _find_author(comment: dict[str, Any]) -> str | None:
 
 
 def find_job(environment: Mapping[str, str]) -> CiJob:
-    """What the variables say of the job that runs here; nothing outside of one."""
+    """CI context from variables; nothing outside a job."""
     if environment.get("GITHUB_ACTIONS") == "true":
         return _find_github_job(environment)
     if environment.get("GITLAB_CI") == "true":

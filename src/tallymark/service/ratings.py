@@ -1,7 +1,6 @@
 """Ratings of agents and difficulties of challenges: records and operations.
 
-The joint fit of everybody takes long, so a server keeps it while nothing that it was made from has
-changed.
+The joint fit takes long, so a server caches it until its inputs change.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Sort = Literal["floor", "elo", "strength", "matches", "agent"]
 _STEPS = 20
 """Changes of an Elo that are shown, the newest."""
 _POINTS = 12
-"""Points of the path of a strength, besides its last."""
+"""Maximum points of a strength path, besides the last."""
 
 
 class Elo(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +99,7 @@ class RatingPage(Page[Rating], kw_only=True):
 
 
 class EloStep(msgspec.Struct, frozen=True, kw_only=True):
-    """What one match did to an Elo: k times what was won less what was expected."""
+    """Change of an Elo by one match: k times the result minus the expectation."""
 
     number: int
     challenge: str
@@ -116,7 +115,7 @@ class EloStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FitStep(msgspec.Struct, frozen=True, kw_only=True):
-    """A challenge in the sum of a strength."""
+    """A challenge in the sum of a lower bound, with the difficulty from others' results."""
 
     challenge: str
     difficulty: float
@@ -185,7 +184,7 @@ class RatingDetails(Rating, frozen=True, kw_only=True):
 
 
 class Ratings(Resource):
-    """How strong agents are and how hard challenges."""
+    """Strengths of agents and difficulties of challenges."""
 
     @operation("GET /ratings", PUBLIC)
     def list(
@@ -457,5 +456,5 @@ def _sum_up_floor(fitted: Fit, agent: str) -> FloorSum:
 
 
 def _find_pull(rating: float) -> float:
-    """What the prior takes at a rating."""
+    """Prior's contribution at a rating."""
     return SCALE * (rating - elo_rating.START) / PRIOR_SD**2

@@ -1,4 +1,4 @@
-"""Whether a server can do its work: the database, the sandbox, workers and room on the disk."""
+"""Readiness of a server: database, sandbox, workers and disk space."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WITHOUT_VARIABLE = "TALLY_READY_WITHOUT"
 FREE_VARIABLE = "TALLY_MIN_FREE_MB"
 _FREE_MB = 100
 DEADLINES_S = {"database": 3.0, "sandbox": 10.0, "workers": 3.0, "disk": 3.0}
-"""Whoever asks is told so when a look takes longer. The first look at a sandbox starts one."""
+"""Time limit of a check. The first check of a sandbox starts one."""
 _FRESH_S = 1.0
 
 
@@ -41,32 +41,32 @@ class Part:
     state: str
     """ok, off or elsewhere; else what is wrong, for anybody to read."""
     hint: str | None = None
-    """What to do."""
+    """Suggested action."""
     detail: str = ""
     """For the log alone: it may name paths and addresses."""
 
     @property
     def fails(self) -> bool:
-        """Whether the server cannot work as it should."""
+        """True if the server cannot work as it should."""
         return self.hint is not None
 
 
 class Readiness:
-    """What a server needs, looked at when somebody asks.
+    """Checks of a server's requirements, on demand.
 
-    The looks have threads of their own, so that requests which wait for a database keep nobody from
-    hearing that it does not answer.
+    They run in their own threads, so that requests waiting for a database do not delay the report
+    that it does not answer.
     """
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._looks: dict[str, asyncio.Task[Part]] = {}
-        """Those under way: whoever asks meanwhile is told what they find."""
+        """Checks in progress: concurrent callers get their result."""
         self._written = -math.inf
-        """When the database was last written to: strangers may ask often, and writing is costly."""
+        """Time of the last test write: anyone may ask often, and writing is costly."""
 
     def forget(self) -> None:
-        """Look at everything anew."""
+        """Run all checks."""
         self._written = -math.inf
 
     async def find_parts(self) -> list[Part]:
@@ -154,7 +154,7 @@ def read_least_free(environment: Mapping[str, str]) -> int:
 
 
 def measure_disks(service: Service) -> Iterator[tuple[str, int]]:
-    """How many bytes are free where the database is, if that is a file, and for temporary ones."""
+    """Free bytes where the database is, if it is a file, and for temporary files."""
     path: Path | None = service.app.store.folder
     for name, folder in (("database", path), ("temporary", tempfile.gettempdir())):
         if folder is not None:

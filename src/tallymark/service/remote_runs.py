@@ -40,7 +40,7 @@ _OVER = ("completed", "partial_failure", "failed")
 
 
 class RunWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody who sends a suite says about its run."""
+    """Options that come with a sent suite."""
 
     epochs: int | None = None
     limit: int | None = None
@@ -63,7 +63,7 @@ class RunWish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @dataclass(frozen=True)
 class RemoteRuns:
-    """What a server does with suites of others, for one tenant."""
+    """Suites of others on a server, for one tenant."""
 
     app: App
     rules: RemoteRules = field(default_factory=RemoteRules.from_environment)
@@ -76,7 +76,7 @@ class RemoteRuns:
     def check(
         self, suite: str, models: Sequence[str] = (), wish: RunWish | None = None
     ) -> list[RunRecord]:
-        """The runs that a suite would make; all that is wrong with it is said, nothing is kept."""
+        """Runs that a suite would make, with all its mistakes; nothing is stored."""
         return self._plan(suite, models, wish or RunWish())[0]
 
     def _plan(

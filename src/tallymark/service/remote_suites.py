@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from tallymark.suites.suite_definition import SuiteDefinition
 
 NOWHERE = Path("/nonexistent")
-"""Where the paths of such a suite would start."""
-# They send what they see to an address of their own choice, or import what they are told to.
+"""Base of relative paths in such a suite."""
+# They send data to an address of their choice, or import arbitrary modules.
 _REACHING_SCORERS = ("autoevals", "deepeval", "fact_check", "inspect", "pydantic_evals")
 
 
 @dataclass(frozen=True)
 class RemoteRules:
-    """What a server does for those who use it, as its operator has set it."""
+    """The operator's permissions for suites of others."""
 
     may: frozenset[str] = frozenset()
     """TALLY_ALLOW: see `egress_policy.ALLOWANCES`."""
@@ -48,7 +48,7 @@ class RemoteRules:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> RemoteRules:
-        """As the variables of the process say; a wrong one is refused at the start."""
+        """From the process's variables; a wrong one is refused at the start."""
         from tallymark.models.egress_policy import ALLOWANCES  # noqa: PLC0415 (models load slowly)
 
         known = os.environ if environment is None else environment
@@ -71,7 +71,7 @@ class RemoteRules:
         return cls(may=frozenset(named), **limits)
 
     def to_dict(self) -> dict[str, Any]:
-        """For whoever wants to know before they ask."""
+        """For clients that want to know beforehand."""
         told = {each.name: getattr(self, each.name) for each in fields(self)}
         return told | {"may": sorted(self.may)}
 
@@ -92,7 +92,7 @@ class RemoteRules:
         return SuiteLoader(reader, self.load_scorer).definition(name)
 
     def load_scorer(self, ref: str, /, **options: Any) -> Scorer:
-        """A scorer as a suite of somebody else may use it."""
+        """A scorer, restricted to what foreign suites may use."""
         from tallymark.models.egress_policy import EgressPolicy  # noqa: PLC0415 (models load slowly)
         from tallymark.scoring import load_scorer  # noqa: PLC0415 (settings need none)
         from tallymark.scoring.scorer_registry import (  # noqa: PLC0415 (as above)
@@ -118,7 +118,7 @@ class RemoteRules:
         return load_scorer(ref, **options)
 
     def find_egress(self, store: Store, own: Collection[str] = ()) -> EgressPolicy:
-        """What models of a tenant may use: all its secrets are keys, and no variable of ours is."""
+        """Secrets that models of a tenant may use; no variable of the server."""
         from tallymark.models.egress_policy import EgressPolicy  # noqa: PLC0415 (models load slowly)
 
         keys = store.secrets_for_run(store.secret_names()) if store.exists else {}
@@ -133,7 +133,7 @@ class RemoteRules:
             )
 
     def _find_refused(self, reader: Reader) -> Iterator[tuple[Node, list[str], InvalidInput]]:
-        """What is refused by its very writing, where it stands and under which keys."""
+        """Refused references, with their places and keys."""
         from tallymark.models.egress_policy import EgressPolicy  # noqa: PLC0415 (models load slowly)
 
         egress = EgressPolicy(may=self.may)
@@ -174,7 +174,7 @@ def _refuse(
 
 
 def _refuse_model(node: Node, egress: EgressPolicy) -> InvalidInput | None:
-    """Only what is not allowed: what names no model is told when it is opened."""
+    """Only refusals: unknown models are reported when opened."""
     from tallymark.models.model_kinds import KINDS, ModelReference  # noqa: PLC0415 (as above)
     from tallymark.suites.templates import has_templates  # noqa: PLC0415 (as above)
 

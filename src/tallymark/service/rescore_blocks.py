@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tallymark.store import Store
 
 Deaths = tuple[int, str]
-"""How often an agent's attempts have ended the plugin's process, and how the last did."""
+"""Number of process crashes of an agent's attempts, and the last crash."""
 AttemptItem = tuple[Attempt, Evaluation, Deaths | None]
 RescoredItem = tuple[Evaluation, Outcome, Deaths | None]
 
@@ -72,9 +72,9 @@ def rescore_on_engine(
     *,
     keep: bool,
 ) -> Iterator[RescorePlan]:
-    """The plan, whose attempts are scored by workers.
+    """The plan with attempts scored by workers.
 
-    What they find can be kept for a while: whoever previews a rescoring mostly applies it next.
+    Results can be cached for a while: a preview is mostly followed by its application.
     """
     root = plugin.code.root
     files = {

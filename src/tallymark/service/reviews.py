@@ -150,7 +150,7 @@ class Scores(Resource):
 
     @operation("DELETE /scores/{score}", REPORTERS, rate="write", noun="score")
     def withdraw(self, score: Identifier) -> Review:
-        """Withdraw your own score; the log keeps that it was given."""
+        """Withdraw your own score; the log records that it was given."""
         return self.store.reviews.withdraw(score, self._author, at=self.now)
 
     @operation("GET /scores/queue", TEAM, rate="work")
@@ -214,7 +214,7 @@ class Scores(Resource):
         return self._attach(found)
 
     def _read_unseen(self, run: str | None, limit: int) -> Sequence[_ReviewedCase]:
-        """Cases that models judged and nobody has scored, those of the newest runs first."""
+        """Cases scored by models without a review, those of the newest runs first."""
         found: dict[CaseKey, Sequence[Review]] = {}
         for each in [run] if run is not None else self.store.reviews.judged_runs():
             if len(found) >= limit:
@@ -259,12 +259,12 @@ class _ReviewedCase(NamedTuple):
 
     @property
     def is_scored(self) -> bool:
-        """Whether it has more than comments."""
+        """True if it has more than comments."""
         return any(each.name != COMMENT for each in self.reviews)
 
     @property
     def disputed(self) -> bool:
-        """Whether two of judges and people give different words under the same name."""
+        """True if two judges or reviewers give different labels under the same name."""
         return any(len(words) > 1 for words in self._words_by_name())
 
     def judge_word(self, name: str) -> str | None:

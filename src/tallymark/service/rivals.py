@@ -24,11 +24,11 @@ class Lead(msgspec.Struct, frozen=True, kw_only=True):
     """0 to 1000, not weighed."""
     theirs: float
     points: float
-    """What they are ahead by, weighed."""
+    """Their lead by dimension, weighted."""
 
 
 class Above(msgspec.Struct, frozen=True, kw_only=True):
-    """Who stands directly above on a board, and by what."""
+    """The next agent above on a board, and its lead."""
 
     agent: str
     attempt: str | None
@@ -46,7 +46,7 @@ class Place(NamedTuple):
     mine: Standing | None
     """None if the agent is not on the board."""
     above: Above | None
-    """None unless the attempt is its agent's best and somebody stands above."""
+    """None unless the attempt is its agent's best and another agent is above."""
 
     @property
     def rank(self) -> int | None:

@@ -1,4 +1,4 @@
-"""A backfill on an engine: workers score kept traces in lots; what is decided is stored here."""
+"""A backfill on an engine: workers score stored traces in lots; outcomes are stored here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Loaded = tuple["DueTrace", "EvalContext | str"]
 
 @dataclass(frozen=True)
 class RuleJudging(BulkTask["Trace | str", Score]):
-    """What a rule says. An item is a trace, or why there is none to be scored."""
+    """A rule's outcome. An item is a trace, or the reason why there is none to score."""
 
     results = list[Score]
     said: RuleDefinition

@@ -1,4 +1,4 @@
-"""What a rule may say, as a file, a request or flags have it: one table, read and checked."""
+"""Definition of a rule, as a file, a request or options: one table, read and checked."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ WAYS = ("scorer", "composite", "judge", "formula")
 """Exactly one of these scores."""
 LONGEST_QUIET = 86_400.0
 MOST_OUTPUT = 4_000
-"""Tokens that a judge may answer with, unless the rule says another number."""
+"""Default maximum tokens of a judge's answer."""
 
 JUDGE = RecordShape(
     "a mapping with 'rubric' and 'model'",
@@ -141,10 +141,10 @@ RuleDocument = Annotated[dict[str, Any], Meta(extra_json_schema=make_inline_sche
 def read_rule(
     given: Mapping[str, Any] | Path, *, folder: Path | None
 ) -> tuple[str, RuleDefinition]:
-    """A rule of a file or of plain data: its name, '' where it has none, and what it says.
+    """Read a rule from a file or plain data: its name ('' if it has none) and definition.
 
-    `folder` is where its files are, for whoever has the database; None: somebody sent it.
-    InvalidInput has every mistake.
+    `folder` has its files, for the owner of the database; None for a sent rule. InvalidInput has
+    every mistake.
     """
     if isinstance(given, Path):
         reader = open_document(given, "rule")
@@ -168,7 +168,7 @@ def read_rule(
 
 
 def refuse_other_name(named: str, name: str) -> None:
-    """What is written for a rule may name it, but not otherwise."""
+    """A definition may repeat the rule's name, and no other."""
     if name and named not in ("", name):
         raise Conflict(
             f"it is called {named!r}, and the rule {name!r}",
@@ -192,7 +192,7 @@ def check_filter(text: str) -> None:
 
 
 def write_rule(said: RuleDefinition) -> dict[str, Any]:
-    """What a rule says, as it would be written: nothing that has its default."""
+    """The definition as it would be written, without defaults."""
     told: dict[str, Any] = msgspec.to_builtins(said)
     told.pop("folder", None)
     return told

@@ -1,4 +1,4 @@
-"""What a rule does with a trace: its scorer, judge or formula, what that may cost, what it gave."""
+"""Scoring a trace by a rule: its scorer, judge or formula, cost and result."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from tallymark.traces import Trace
 
 _ASKS = 2
-"""How often a judge is asked for one verdict at most."""
+"""Maximum calls of a judge for one verdict."""
 LIKELY_OUTPUT = 300
-"""Tokens of a verdict, where nobody knows better: those that think aloud say more."""
+"""Assumed tokens of a verdict; with reasoning there are more."""
 _BYTES_A_TOKEN = 4
 _SECONDS = 600.0
 """For scorers that wait; judges, which have a time of their own for each request, get more."""
@@ -42,14 +42,14 @@ _SECONDS = 600.0
 
 @dataclass(frozen=True)
 class JudgePrice:
-    """What a verdict of one judge costs."""
+    """Cost of a judge's verdict."""
 
     shows: tuple[Any, ...]
     frame: int
-    """Bytes of what is said around the evidence."""
+    """Bytes of the prompt around the evidence."""
     most_output: int
     price: Callable[[int, int], float] | None
-    """From tokens to dollars; None where nobody knows."""
+    """Price of tokens in dollars; None if unknown."""
 
     def find_most(self, ctx: EvalContext) -> float | None:
         """Dollars that it cannot exceed: no token is shorter than a byte."""
@@ -58,7 +58,7 @@ class JudgePrice:
         return _ASKS * self.price(self._count_bytes(ctx), self.most_output)
 
     def find_likely(self, ctx: EvalContext) -> float | None:
-        """Dollars that it mostly comes to."""
+        """Typical cost in dollars."""
         if self.price is None:
             return None
         shown = self._show(ctx)
@@ -73,7 +73,7 @@ class JudgePrice:
     def _show(self, ctx: EvalContext) -> str | None:
         try:
             return collect_material(ctx, self.shows).text
-        except WorkFailed:  # then nobody is asked
+        except WorkFailed:  # then the judge is not called
             return None
 
 
@@ -92,22 +92,22 @@ class RuleScoring:
 
     @property
     def is_paid(self) -> bool:
-        """Whether it costs money, so that something is set aside first."""
+        """True if it costs money, so that some is reserved first."""
         return bool(self.judges) or self.said.reserve is not None
 
     @property
     def is_reserved(self) -> bool:
-        """Whether a place or money must be set aside before it scores."""
+        """True if a place or money must be reserved before it scores."""
         return self.is_paid or self.said.cap_count is not None
 
     @property
     def is_quick(self) -> bool:
-        """Whether it scores where it is called, and waits for nothing."""
+        """True if it scores in the calling thread without waiting."""
         return self.scorer is None or self.scorer.inline
 
     @property
     def may_travel(self) -> bool:
-        """Whether workers elsewhere can score by it: what is paid is counted here."""
+        """True if other workers can score by it: paid calls are counted here."""
         return self.scorer is not None and not self.judges and self.said.folder is not None
 
     def find_amount(self, ctx: EvalContext | None) -> float:
@@ -119,14 +119,14 @@ class RuleScoring:
         return sum(each.find_most(ctx) or 0.0 for each in self.judges)
 
     def find_likely(self, ctx: EvalContext) -> float | None:
-        """US dollars that a trace mostly costs; None where nobody knows."""
+        """Typical cost of a trace in US dollars; None if unknown."""
         parts = [each.find_likely(ctx) for each in self.judges]
         if None in parts or not parts:
             return self.said.reserve
         return sum(each or 0.0 for each in parts)
 
     def score_numbers(self, numbers: Mapping[str, Any]) -> Score:
-        """What a formula makes of the columns of a trace."""
+        """Value of a formula over the columns of a trace."""
         if self.formula is None:
             raise TypeError("a rule without a formula scores traces, not numbers")
         values = read_formula_values(numbers)
@@ -169,9 +169,9 @@ class RuleScoring:
 def open_scoring(
     rule: Rule | None, said: RuleDefinition, store: Store, rules: RemoteRules, *, name: str = ""
 ) -> RuleScoring:
-    """Makes a rule ready to score; what cannot be made is refused, in one sentence.
+    """Prepare a rule for scoring; an unusable one is refused in one sentence.
 
-    Of a rule that somebody sent, nothing of this machine is used but what the operator allows.
+    A sent rule uses nothing of this machine that the operator does not allow.
     """
     own = said.folder is not None
     egress = None if own else rules.find_egress(store)
@@ -199,7 +199,7 @@ def open_own_scoring(said: RuleDefinition) -> RuleScoring:
 
 
 def make_context(trace: Trace) -> EvalContext:
-    """What a scorer sees of a trace; what is expected, a trace may say itself."""
+    """Context of a trace for a scorer; a trace may contain its own expectations."""
     told = trace.metadata.get("expected")
     if told is None:
         return EvalContext(trace, metadata=trace.metadata)
@@ -210,7 +210,7 @@ def make_context(trace: Trace) -> EvalContext:
 
 
 def is_outage(score: Score) -> bool:
-    """Whether it is not the trace's fault, nor the scorer's, that there is no score."""
+    """True if neither trace nor scorer is the cause of a missing score."""
     return score.error is not None and is_unavailable(score)
 
 
@@ -225,7 +225,7 @@ class _Opener:
         self._load = load
         self.judges: list[JudgePrice] = []
         self.seconds = 0.0
-        """That judges may take for a trace, beyond what any scorer may."""
+        """Extra seconds for judges, beyond the time of any scorer."""
 
     def open(self) -> Scorer | None:
         said = self._said

@@ -1,4 +1,4 @@
-"""What workers do for rules: look at new traces, score what is due, go back over kept ones."""
+"""Work for rules: look at new traces, score due ones, and backfill stored ones."""
 
 from __future__ import annotations
 
@@ -29,8 +29,9 @@ _log = logging.getLogger("tallymark.rules")
 LOOKED_AT = 2_000
 """Traces at which rules look in one transaction."""
 _QUICK_LOT, _SLOW_LOT, _STORED_AT_ONCE = 2_000, 128, 16
-"""Traces that are scored between two looks for more, by what waits for nobody and by what does, and
-how many scores of the latter are stored together: what a worker that dies has asked for nothing."""
+"""Traces scored between two looks for more, without waiting and with waiting; and the number of
+scores of the latter stored together, which a crashed worker repeats for nothing.
+"""
 _SPREAD = 4
 """Lots for each worker of an engine, between two looks for more."""
 SLICE = 20.0
@@ -45,9 +46,9 @@ Seen = Sequence[tuple[int, int, str]]
 
 
 def is_drawn(trace_id: str, rate: float) -> bool:
-    """Whether a trace is among so many percent: those of a lower rate are among those of a higher.
+    """True if a trace is in a sample of this rate: lower rates are subsets of higher ones.
 
-    It is a matter of its id alone, the same for every rule.
+    It depends only on its id, the same for every rule.
     """
     if rate >= _OUT_OF:
         return True
@@ -63,10 +64,10 @@ class RuleWork:
     rules: RemoteRules
     clock: Callable[[], float] = field(default_factory=lambda: time.time)
     stopped: Callable[[], bool] = lambda: False
-    """Whether somebody wants it to end."""
+    """True if a stop was requested."""
     seconds: float = SLICE
     engine: Engine | None = None
-    """Where scorers score very many; None is this process."""
+    """Engine for very many traces; None is this process."""
     _began: float = field(default_factory=time.monotonic)
     _opened: tuple[tuple[int, int], RuleScoring | None] | None = None
     """The version of a rule by which it scored last, None where that cannot be made."""
@@ -87,7 +88,7 @@ class RuleWork:
         return {"traces": looked, "waiting": waiting}
 
     def look(self, rule: Rule, seen: Seen) -> Looked:
-        """What a rule makes of traces at first sight."""
+        """A rule's decision on new traces."""
         said = rule.definition
         fits: set[int] | None = None
         if said.filter:
@@ -117,7 +118,7 @@ class RuleWork:
             if self.engine is not None and scoring.may_travel:
                 lot = _QUICK_LOT * _SPREAD * self.engine.workers
             if rule.trouble is not None and probing:
-                lot = 1  # whoever did not answer is asked about one before it is about many
+                lot = 1  # a judge that did not answer gets one trace before it gets many
             probing = False
             due = self.store.decisions.due(rule, now=self.clock(), limit=lot, backfill=backfill)
             if not due:
@@ -135,7 +136,7 @@ class RuleWork:
         return scored
 
     def _choose_fresh(self, rule: Rule, due: Sequence[DueTrace], backfill: int) -> list[DueTrace]:
-        """Those that still count; of others, nothing more is waited for."""
+        """Decisions that are still current; others need no score."""
         old = [
             each
             for each in due
@@ -213,7 +214,7 @@ class RuleWork:
         return True
 
     def _score_at_once(self, looked: Looked, backfill: Backfill) -> list[Outcome]:
-        """What came of traces that need not wait: of a rule that asks and counts nobody."""
+        """Outcomes of traces without waiting: for a rule without calls and limits."""
         rule = looked.rule
         scoring = self._open(rule) if self.engine is None and rule.trouble is None else None
         if scoring is None or scoring.is_reserved or not scoring.is_quick:
@@ -239,16 +240,16 @@ class _ScoredLot:
     backfill: int
     stored: int = 0
     outage: str | None = None
-    """What the judge said that did not answer."""
+    """Error of the judge that did not answer."""
     pause: float = 0.0
     """Seconds for which it asks to be left alone."""
 
     def __post_init__(self) -> None:
-        """Said of all of them."""
+        """Outcome for all of them."""
         self._drawn = explain_drawn(self.rule)
 
     def score(self, due: Sequence[DueTrace]) -> _ScoredLot:
-        """Scores them and keeps what that came to."""
+        """Score them and store the outcomes."""
         scoring = self.scoring
         if self.work.engine is not None and scoring.may_travel:
             granted = self._reserve([(each, scoring.find_amount(None)) for each in due])
@@ -261,7 +262,7 @@ class _ScoredLot:
         return self
 
     def score_quickly(self, due: Sequence[DueTrace]) -> Iterator[Outcome]:
-        """What comes of each, by what waits for nobody; nothing is kept."""
+        """Outcome of each without waiting; nothing is stored."""
         if self.scoring.formula is not None:
             numbers = (self.scoring.score_numbers(each.numbers) for each in due)
             yield from map(self._conclude, due, numbers)
@@ -305,7 +306,7 @@ class _ScoredLot:
             if len(ready) >= _STORED_AT_ONCE:
                 self._store(ready)
                 ready = []
-        # Nobody was asked about the others.
+        # The others were not sent to the judge.
         now = self.work.clock()
         ready += [
             Outcome(each, "waiting", self._drawn, cost=0.0, again_at=now)
@@ -379,7 +380,7 @@ class _ScoredLot:
         return Outcome(due, "scored", self._drawn, kept, cost)
 
     def _find_cost(self, score: Score) -> float | None:
-        """US dollars; None where nothing is paid, or nobody knows how much."""
+        """US dollars; None if free or unknown."""
         if not self.scoring.judges:
             return None
         spent = find_spending(score)

@@ -46,7 +46,7 @@ _SHOWN = 5
 _SAMPLE = 20
 """Traces that the cost of a judge is estimated from while nothing was paid yet."""
 _ENOUGH = 10
-"""Scored traces whose mean cost says more than prices do."""
+"""Minimum scored traces for a mean cost to replace price estimates."""
 _NEWEST = 1000
 """Traces that the mean cost is taken of."""
 
@@ -153,7 +153,7 @@ class BackfillPreview(msgspec.Struct, frozen=True, kw_only=True):
     cost: float | None
     """Expected US dollars; None if unknown."""
     cost_by: str
-    """How the cost was estimated."""
+    """Basis of the estimate."""
     left_count: int | None
     """Traces left under today's cap; None without a cap."""
     left_cost: float | None
@@ -447,7 +447,7 @@ class _Preview:
         scoring = open_scoring(rule, rule.definition, self._store, self._services.settings.rules)
         if not scoring.is_paid or not count:
             return 0.0, "it asks no model" if not scoring.is_paid else "there is nothing to score"
-        # Only what this version paid: another one may have asked another judge.
+        # Only costs of this version: another one may have used another judge.
         found = self._store.decisions.find_costs(rule, _NEWEST)
         paid = [rule.definition.reserve if each is None else each for each in found]
         known = [each for each in paid if each is not None]
@@ -456,7 +456,7 @@ class _Preview:
             return mean * count, f"the mean of {len(known):,} traces so far"
         likely = []
         for _, _, trace in self._store.traces.load_many(sample):
-            with suppress(NotMeasured):  # nobody is asked about such a trace
+            with suppress(NotMeasured):  # such a trace is not sent to a judge
                 likely.append(scoring.find_likely(make_context(trace)))
         if not likely or None in likely:
             return None, "the price of this judge is unknown"

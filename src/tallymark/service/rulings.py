@@ -42,7 +42,7 @@ class Rulings:
         self._plugins: dict[tuple[str, str], Plugin] = {}
         """By the version of the challenge, and as that calls it."""
         self._pauses: dict[str, tuple[float, dict[str, tuple[int, str]]]] = {}
-        """By the code of a plugin: when it was asked, and who is paused."""
+        """By plugin code: the time of the query, and the quarantined agents."""
 
     def close(self) -> None:
         """Ends sandboxes, and removes the files that were laid out."""
@@ -114,7 +114,7 @@ class Rulings:
         self._pauses.clear()
 
     def load_unpaused(self, challenge: Challenge, folder: Path | None = None) -> Plugin:
-        """The same without what is known of anybody."""
+        """The plugin without crash counts."""
         reference = challenge.scoring.plugin or ""
         if scores_quickly(challenge):  # none of the challenge's files are in it
             return load_plugin(reference, folder=Path(), sandbox=None)
@@ -124,7 +124,7 @@ class Rulings:
         except ScorerError as error:
             if str(files) not in {each.name for each in self._folders.values()}:
                 raise
-            # Where we laid it out is nobody's business.
+            # The path of the unpacked folder stays private.
             published = f"what {challenge.name} was published with"
             raise ScorerError(
                 replace(each, message=each.message.replace(str(files), published))
@@ -147,6 +147,6 @@ class Rulings:
 
 
 def scores_quickly(challenge: Challenge) -> bool:
-    """Whether its rule is code of ours alone, so that scoring takes no time to speak of."""
+    """True if its rule needs no foreign code, so that scoring takes almost no time."""
     plugin = challenge.scoring.plugin
     return plugin is None or plugin.startswith(PLUGIN_PREFIX) or plugin == _OURS

@@ -270,7 +270,7 @@ class Runs(Resource):
 
     @operation("POST /runs/{run}/cancel", ORGANISERS, rate="write", noun="run")
     def cancel(self, run: RunId) -> RunRecord:
-        """Stop a run that is queued or running; its results so far are kept."""
+        """Stop a queued or running run; its results so far are stored."""
         return show_record(self._remote.cancel(run))
 
     @operation("PATCH /runs/{run}", ORGANISERS, rate="write", noun="run")

@@ -1,11 +1,10 @@
-"""Runs that were done elsewhere and are sent finished: checked, tallied and scored again here.
+"""Finished runs sent from elsewhere: checked, counted and scored again here.
 
-What a sender says of single cases is what it saw, and is kept; what these come to, whether checks
-and cases passed, metrics and score, is computed by our own code, and where the sender said
-otherwise, the answer tells.
+The sender's results of single cases are stored; metrics, passes and score are computed here, and
+the answer lists where the sender's values differ.
 
-A sender that says under which id to keep a run (`keep_as`) may send it again, or its results in
-parts: what is there already stays, what is new is added, and all of it is counted anew.
+A sender that names the run's id (`keep_as`) may send it again, or its results in parts: existing
+results stay, new ones are added, and everything is counted again.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ _OWN_TAGS = (
     *("door", "folder", "chosen", "limit", "epochs", "rescored_from"),
     *(NOTES_TAG, SENT_TAG),
 )
-"""What tags of a run say to our own code: nobody else may."""
+"""Reserved tags, which senders may not set."""
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,200}").fullmatch
 _ID = re.compile(r"[rg][0-9a-hjkmnp-tv-z]{10}").fullmatch
 _DOORS = ("traces", "Python")
@@ -51,7 +50,7 @@ _COUNTED = ("passed", "failed", "errors")
 
 
 class SentRun(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read of a run in the document of `tally run --json`; the rest is computed."""
+    """Fields read from a run in the document of `tally run --json`; the rest is computed."""
 
     suite: str
     model: str
@@ -80,7 +79,7 @@ class SentRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Chosen(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a run of some cases says of them."""
+    """Note on a partial run."""
 
     by: str
     cases: Annotated[int, msgspec.Meta(ge=0, lt=2**53)] = 0
@@ -89,7 +88,7 @@ class _Chosen(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _Suite(msgspec.Struct, frozen=True):
-    """What is read of a definition here."""
+    """Fields read from a definition."""
 
     evals: list[dict[str, Any]] = []
     score: Any = None
@@ -97,7 +96,7 @@ class _Suite(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class CheckedRun:
-    """A run as it will be kept, and where its sender said otherwise."""
+    """A run to store, and the differences from the sender's values."""
 
     sent: SentRun
     record: RunRecord
@@ -113,15 +112,15 @@ class SentRuns:
     clock: Callable[[], float] = field(default_factory=lambda: time.time)
 
     def check(self, document: Any) -> list[CheckedRun]:
-        """What a document's runs come to; all that is wrong is said, nothing is kept."""
+        """Runs of a document, with all mistakes; nothing is stored."""
         runs = _list_runs(document)
         group = make_id("g") if len(runs) > 1 else None
         return [self._check(where, given, group) for where, given in runs]
 
     def keep(self, document: Any, *, asked_as: str | None = None) -> list[CheckedRun]:
-        """Keeps the runs of a document, each when all of its results are stored.
+        """Store the runs of a document, each when all of its results are stored.
 
-        Under the name of a request, what was kept when its server died is not kept twice.
+        With a request's key, runs stored before a server crash are not stored twice.
         """
         checked = self.check(document)
         if asked_as is not None:
@@ -205,7 +204,7 @@ def _name(run: CheckedRun, asked_as: str, number: int) -> CheckedRun:
 
 
 def _choose_tags(sent: SentRun) -> dict[str, Any]:
-    """What a sender may say by tags, and what it was that it sent."""
+    """Tags of a sender, and a tag for the origin."""
     own = {name: value for name, value in sent.tags.items() if name not in _OWN_TAGS}
     if sent.tags.get("door") in _DOORS:
         own["door"] = sent.tags["door"]
@@ -221,7 +220,7 @@ def _count(record: RunRecord, results: Iterable[CaseResult]) -> Tally:
 
 
 def _sum_up(record: RunRecord, sent: SentRun, tally: Tally) -> RunRecord:
-    """The record with what results come to."""
+    """The record with the values from its results."""
     text = sent.score_formula or "success_pct"
     # Names of what never ran: they have no value.
     formula = tally.formula(text, also=filter(_NAME, sent.metrics))
@@ -327,7 +326,7 @@ def _is_measure(value: float | None) -> bool:
 
 
 def _judge_again(result: CaseResult) -> CaseResult:
-    """The result with the status that its checks give it; one without checks keeps its own."""
+    """The result with the status from its checks; without checks, its own."""
     if not result.checks:
         error = (result.error or "no reason was given") if result.status == "error" else None
         return replace(result, error=error)
@@ -338,7 +337,7 @@ def _judge_again(result: CaseResult) -> CaseResult:
 
 
 def _check_again(check: CheckResult) -> CheckResult:
-    """Whether a check passed, where its own numbers or parts tell."""
+    """True if a check passed, where its numbers or parts determine it."""
     parts = tuple(map(_check_again, check.parts))
     passed = check.passed and check.error is None
     if check.value is not None and check.threshold is not None:

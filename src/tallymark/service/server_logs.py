@@ -1,7 +1,7 @@
-"""What a server or worker writes to its log: readable lines, or one JSON object a line.
+"""Log format of servers and workers: readable lines, or one JSON object a line.
 
-No line holds a secret: requests are told by their route and never by their address, whose parts may
-be one, and whatever looks like a key is hidden in everything else, tracebacks included.
+No line contains a secret: requests are logged by route and never by address, which may contain one,
+and anything that looks like a key is masked everywhere else, tracebacks included.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KEYS = re.compile(
 _SECRET_NAMES = re.compile(r"(?i)key|secret|token|password|_headers$")
 _SHORTEST = 8
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-"""What ends a line, or has a terminal do something."""
+"""Characters that end a line or control a terminal."""
 current_request: ContextVar[str] = ContextVar("tally_request", default="")
 """The id of the request that is being served here."""
 _requests = logging.getLogger("tallymark.requests")
@@ -74,7 +74,7 @@ def set_up_logs(
 
 
 def log_request(scope: Mapping[str, Any], status: int, seconds: float) -> None:
-    """Writes down a request that was answered, where somebody wants that."""
+    """Log an answered request, if access logs are on."""
     if not _requests.isEnabledFor(logging.INFO):
         return
     caller = scope.get("tally.caller")
@@ -94,7 +94,7 @@ def log_request(scope: Mapping[str, Any], status: int, seconds: float) -> None:
 
 
 class _Lines(logging.Formatter):
-    """What both formats share: nothing that is secret."""
+    """Common part of both formats, without secrets."""
 
     def __init__(self, secrets: list[str]) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class _Lines(logging.Formatter):
         return _KEYS.sub(_HIDDEN, text)
 
     def read(self, record: logging.LogRecord) -> tuple[str, str, str]:
-        """When, what, and what Python says of it."""
+        """Time, message, and Python's fields."""
         at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         error = "" if not record.exc_info else self.formatException(record.exc_info)
         return at.replace("+00:00", "Z"), self.hide(record.getMessage()), self.hide(error)
@@ -119,7 +119,7 @@ class _TextLines(_Lines):
         asked = getattr(record, "facts", {}).get("request_id") or current_request.get()
         where = f" [{self.hide(asked)}]" if asked and asked not in said else ""
         line = f"{at} {record.levelname.lower()} {record.name}: {said}{where}"
-        # One entry, one line, whatever is in it; a traceback stands below.
+        # One entry, one line; a traceback follows below.
         line = _CONTROLS.sub(lambda found: ascii(found[0])[1:-1], line)
         return f"{line}\n{error}" if error else line
 

@@ -45,7 +45,7 @@ T = TypeVar("T")
 _MOST_BULKS = 16
 """Parts of bulk reports at once, of all owners."""
 _COUNT_SECONDS = 2.0
-"""Whoever reads the metrics does not wait longer for a count of jobs."""
+"""Maximum seconds that a metrics request waits for a count of jobs."""
 
 
 @dataclass(eq=False)
@@ -58,7 +58,7 @@ class Service:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stop_tracing: Callable[[], None] = field(default=lambda: None)
     is_ending: bool = False
-    """Whether the process was told to end."""
+    """True if the process was asked to stop."""
     _stopper: threading.Thread | None = None
 
     @cached_property
@@ -68,12 +68,12 @@ class Service:
 
     @property
     def own(self) -> bool:
-        """Whether whoever reaches the server is its owner."""
+        """True if anyone who reaches the server is its owner."""
         return self.settings.own
 
     @property
     def is_example(self) -> bool:
-        """Whether what is served was made up, for anybody to look at."""
+        """True for a demo with generated data."""
         return self.settings.demo is not None
 
     @property
@@ -88,25 +88,25 @@ class Service:
 
     @cached_property
     def limits(self) -> RateLimits:
-        """How often who may ask."""
+        """Rate limits."""
         return RateLimits(of_tenant=self._find_limits)
 
     def _find_limits(self, tenant: str) -> Mapping[str, int]:
         try:
             return self.accounts.find_settings(tenant).limits
-        except TallymarkError:  # there is no such tenant, which its routes will say
+        except TallymarkError:  # an unknown tenant, which its routes report
             return {}
 
     @cached_property
     def metrics(self) -> Metrics:
-        """What the server counts of itself."""
+        """Metrics of the server."""
         made = Metrics()
         made.watch(self._read_process)
         made.watch(self._read_database)
         return made
 
     def _read_process(self) -> Iterator[Gauge]:
-        """What needs no database."""
+        """Services without a database."""
 
         def gauge(name: str, words: str, values: Mapping[str, float]) -> Gauge:
             return Gauge(name, words, ("kind",), {(kind,): each for kind, each in values.items()})
@@ -152,7 +152,7 @@ class Service:
 
     @cached_property
     def readiness(self) -> Readiness:
-        """Whether the server can do its work."""
+        """Readiness checks."""
         return Readiness(self)
 
     @cached_property
@@ -162,12 +162,12 @@ class Service:
 
     @cached_property
     def threads(self) -> FairThreads:
-        """Where requests do what would hold up the event loop."""
+        """Threads for requests that would block the event loop."""
         return FairThreads()
 
     @cached_property
     def bulk_turns(self) -> FairTurns:
-        """Whose part of a bulk report goes to the writer next; most threads are for others."""
+        """Turns of owners in bulk reports; most threads are for others."""
         return FairTurns(_MOST_BULKS, most_waiting=MOST_BULKS_WAITING)
 
     def take_bulk_turn(self, caller: Caller, *, patient: bool) -> AbstractAsyncContextManager[None]:
@@ -181,12 +181,12 @@ class Service:
         return await self.threads.run(name_share(caller), work, *given, patient=patient)
 
     def iterate_in_thread(self, caller: Caller, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """The same for what is streamed."""
+        """Threads for streamed responses."""
         return self.threads.iterate(name_share(caller), chunks)
 
     @cached_property
     def live(self) -> LiveHub:
-        """Who listens to what."""
+        """Event listeners."""
         return LiveHub(find_ended=self.accounts.find_ended, threads=self.threads)
 
     @cached_property
@@ -207,10 +207,10 @@ class Service:
         cost: int = TABLE_COST,
         state: Hashable = None,
     ) -> T:
-        """A table that takes long to make, as it was made last if nothing has changed since.
+        """A cached table, made again when its inputs change.
 
-        A large one may lag behind `state` for a moment (see `TableCache`).
-        Whoever has it made is charged for that besides the request.
+        A large one may lag behind `state` for a moment (see `TableCache`). Making it counts
+        against the caller's rate limit.
         """
 
         def make_for_caller() -> T:
@@ -224,7 +224,7 @@ class Service:
 
     @cached_property
     def workers(self) -> Workers:
-        """Who does the jobs here."""
+        """Workers of this process."""
         return Workers(
             self.app,
             self.settings.workers,
@@ -235,7 +235,7 @@ class Service:
         )
 
     def open(self, *, create: bool = False) -> None:
-        """Start to work. A server makes its database; an owner's only if `create` says so."""
+        """Start workers. A server creates its database; an owner's only with `create`."""
         if self.own and not create and not self.app.store.exists:
             return
         self.app.store.prepare()
@@ -249,14 +249,14 @@ class Service:
             self.settings.demo.start(self)
 
     def tenant(self, name: str) -> TenantServices:
-        """A tenant's services, made when first asked for; `NotFound` where there is none."""
+        """A tenant's services, made on first use; `NotFound` for an unknown tenant."""
         known = self._tenants.get(name)
         if known is None:
             try:
                 if name != self.app.tenant:  # which is there before anything is stored
                     self.app.store.for_tenant(name).tenants.settings()
             except TallymarkError:
-                # Whoever asks need not know what else there is.
+                # Do not reveal which other tenants exist.
                 raise NotFound(f"there is no tenant {name!r}") from None
             with self._lock:
                 app = self.app if name == self.app.tenant else self.app.for_tenant(name)
@@ -271,7 +271,7 @@ class Service:
         return text.replace(f"{shown}.key", "key file").replace(shown, "the database")
 
     def stop_soon(self) -> None:
-        """End streams, take no more jobs, and do not wait long for the database.
+        """End streams, take no more jobs, and limit waiting for the database.
 
         A signal handler may call it.
         """

@@ -23,21 +23,21 @@ LOOPBACK = "127.0.0.0/8,::1"
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceSettings:
-    """What an operator may say."""
+    """Settings of an operator."""
 
     db: str | None = None
     upgrade: bool = False
-    """Whether tables of an older version are brought up to date; else they are refused."""
+    """True if older tables are upgraded; otherwise they are refused."""
     workers: int = 2
     """Scorings, and as many long jobs, at once in this process; 0 leaves them to `tally worker`."""
     own: bool = False
-    """One's own store on loopback: whoever reaches it is its owner, and needs no key."""
+    """A local store on loopback: anyone who reaches it is its owner and needs no key."""
     demo: Demo | None = None
     """An example that plays on while it is served, and that anybody may look at."""
     policy: Policy | None = None
     judge_model: str | None = None
     engine: EngineChoice | None = None
-    """Where a plugin scores very many attempts again; None is this process."""
+    """Engine for plugins over very many attempts; None is this process."""
     on_progress: Callable[[int, int | None], None] | None = None
     """Called with the number of attempts that are scored again so far, and of all."""
     rules: RemoteRules = field(default_factory=RemoteRules)

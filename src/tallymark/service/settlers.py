@@ -1,7 +1,7 @@
-"""`Settlers`: threads that score what takes longer than a transaction may.
+"""`Settlers`: threads that score reports which take longer than a transaction may.
 
-What waits at one challenge is scored together, which takes a plugin a fraction of the time: see
-docs/decisions/0032-group-commit.md. One that is alone waits for nobody.
+Reports waiting at one challenge are scored together, which takes a plugin a fraction of the time:
+see docs/decisions/0032-group-commit.md. A single one is scored at once.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 Reported: TypeAlias = tuple[Attempt, Metrics]
 _THREADS = 4
 _MOST_TOGETHER = 64
-"""Of more, those at the end would wait long for a plugin that is slow."""
+"""Larger batches would make the last items wait for a slow plugin."""
 
 
 class Settlers:
-    """Scores with `settle`, which is given attempts at one challenge and tells how each ended."""
+    """Scores by `settle`, which takes attempts of one challenge and returns their outcomes."""
 
     def __init__(self, settle: Callable[[Sequence[Reported]], Sequence[Attempt]]) -> None:
         self._settle = settle
@@ -38,7 +38,7 @@ class Settlers:
         with self._lock:
             waiting = self._waiting.setdefault(attempt.challenge, deque())
             waiting.append(((attempt, metrics), future))
-        # One for each: whoever comes first takes what waits, and the others find nothing to do.
+        # One for each: the first takes everything that waits, and the others find nothing to do.
         self._threads.submit(self._work, attempt.challenge)
         return future
 

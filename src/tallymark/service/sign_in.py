@@ -1,4 +1,4 @@
-"""Who asks over HTTP: by a key, a trusted proxy, a session of pages, or nobody in particular."""
+"""The caller of an HTTP request: by key, trusted proxy, page session, or anonymous."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OTLP_PATH = "/v1/traces"
 
 
 async def find_caller(service: Service, request: Request) -> Caller:
-    """Who asks: by a key, by a trusted proxy, or nobody in particular."""
+    """The caller by key, by trusted proxy, or anonymous."""
     found = await _find_caller(service, request)
     request.scope["tally.caller"] = found  # for the log
     return found
@@ -60,9 +60,9 @@ async def _find_caller(service: Service, request: Request) -> Caller:
 
 
 def _read_key(scheme: str, text: str, path: str) -> str:
-    """The key in a header: alone, or for spans also as a password, as Langfuse's SDK sends it.
+    """The key in a header: alone, or for spans as a password, as Langfuse's SDK sends it.
 
-    Nowhere else: what a browser once was told as a password, it sends to every page of a place.
+    Nowhere else: a browser repeats a stored password on every page of an origin.
     """
     if scheme == "basic" and path == OTLP_PATH:
         try:
@@ -73,7 +73,7 @@ def _read_key(scheme: str, text: str, path: str) -> str:
 
 
 async def _resume(service: Service, request: Request, token: str, address: str | None) -> Caller:
-    """Who is signed in on pages. What changes something must come from them, and say so."""
+    """The user signed in on pages. Changes need a CSRF token from them."""
     share = group_address(address)
     known = await service.threads.run(share, service.accounts.resume, token, address)
     if request.method not in ("GET", "HEAD"):
@@ -88,7 +88,7 @@ async def _resume(service: Service, request: Request, token: str, address: str |
 
 
 def _refuse_other_pages(request: Request) -> None:
-    """Without keys, a page of the web must not act here through the browser of whoever sees it."""
+    """CSRF check without keys: a foreign page must not act through a visitor's browser."""
     origin = request.headers.get("origin")
     own = f"{request.url.scheme}://{request.headers.get('host')}"
     if origin not in (None, own) and request.method not in ("GET", "HEAD"):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tallymark.runs.ongoing_run import RunEnding
 
 StopReason = Literal["cancelled", "shutdown", "late", "lost"]
-"""Somebody asked for it, the process ends, its time is up, or another has taken it over."""
+"""Reason to stop: a request, the process ends, a time limit, or another worker took over."""
 _ENDINGS: dict[StopReason, RunEnding] = {"late": "late"}
 
 
@@ -44,7 +44,7 @@ class StopSignal:
         call()
 
     async def run_until_set(self, work: Coroutine[Any, Any, RunEnding]) -> RunEnding:
-        """What the work comes to, or that it was stopped: it is cancelled when the signal comes."""
+        """Result of the work, or that it was stopped: it is cancelled by the signal."""
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
 
         def end() -> None:

@@ -1,4 +1,4 @@
-"""Competing, by whatever door: who acts for whom, what an answer lacks, how it gets its score."""
+"""Submissions at every door: who acts for whom, checks of an answer, and scoring it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     place: str
     message: str
     severity: Literal["error", "warning", "note"]
-    """What is refused, what is taken and may cost points, and what is good to know."""
+    """Refusals, warnings that may cost points, and notes."""
     hint: str = ""
 
 
@@ -64,7 +64,7 @@ def find_own_attempt(
 
 
 def find_most_bytes(submission: Submission, trajectory: int | None = None) -> int:
-    """How large the request may be that brings an answer: JSON writes some texts thrice as long."""
+    """Maximum size of a request with an answer: JSON may triple the size of texts."""
     from tallymark.challenges.evaluators.submission_intake import (  # noqa: PLC0415 (evaluators)
         MAX_METADATA,
     )
@@ -82,11 +82,11 @@ def submit_answer(
     *,
     key: str | None = None,
 ) -> TakenSubmission:
-    """Take an answer and have it scored: here where that is quick or nobody else is, else by a
-    worker of the server.
+    """Store an answer and have it scored: here if that is fast or there is no server, otherwise by
+    a worker of the server.
 
-    An answer is stored before it is scored. If this process ends in between, or something of ours
-    fails, the attempt waits, and the next `settle` of a worker scores it: see `workers.py`.
+    An answer is stored before it is scored. If this process ends in between, or the server fails,
+    the attempt waits, and the next `settle` of a worker scores it: see `workers.py`.
     """
     competition, store = services.competition, services.store
     with store.read():
@@ -106,9 +106,9 @@ def submit_answer(
 async def await_score(
     services: TenantServices, caller: Caller | None, done: TakenSubmission
 ) -> TakenSubmission:
-    """Wait for the worker that scores a submission, in the event loop.
+    """Wait in the event loop for the worker that scores a submission.
 
-    Whoever sends the same again while a request waits for it is answered at once.
+    Repeating a request while it waits is answered at once.
     """
     if done.job is None or services.store.jobs.bell.is_expected(done.job.id):
         return done
@@ -142,7 +142,7 @@ def find_open_bytes(services: TenantServices, caller: Caller) -> int:
 def check_answer(
     services: TenantServices, known: StoredAttempt, sent: Payload, now: float
 ) -> list[Finding]:
-    """All that can be said of an answer without judging it; nothing is kept."""
+    """Findings on an answer without judging it; nothing is stored."""
     from tallymark.challenges.evaluators.submission_intake import (  # noqa: PLC0415 (evaluators)
         list_schema_findings,
     )
@@ -177,7 +177,7 @@ def check_answer(
 
 
 def _list_trajectory_findings(shown: Verification) -> list[Finding]:
-    """How far it would be believed, and why not further."""
+    """Its trust level, and the reasons for no higher one."""
     level = Finding(place="trajectory", message=f"would be {shown.level}", severity="note")
     words = [(each, "warning") for each in (*shown.problems, *shown.violations)]
     words += [(shown.harness_warning, "note")] if shown.harness_warning else []

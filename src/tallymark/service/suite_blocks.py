@@ -1,4 +1,4 @@
-"""A suite on an engine: cases in blocks, each asked and checked by a worker."""
+"""A suite on an engine: blocks of cases, each run and checked by a worker."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CaseAsking(BulkTask[CaseKey, CaseResult | RunEnding]):
         cases = {case.key: case for case in definition.cases}
         suite = self._fill(definition)
         model = self._open_model(suite)
-        # One that holds nothing can be asked for block after block.
+        # A stateless model can serve block after block.
         again = isinstance(model, ReplayModel)
 
         def ask(keys: list[CaseKey]) -> list[CaseResult | RunEnding]:
@@ -109,7 +109,7 @@ def _ask_all(evaluation: SuiteEvaluation) -> list[CaseResult | RunEnding]:
 
 
 def spread_work(work: CaseAsking, suite: FilledSuite, workers: int) -> CaseAsking:
-    """The same for each of several workers, who share the requests that may be made at once."""
+    """The limits for each of several workers, who share the concurrent requests."""
     threads = work.limits.threads or suite.definition.threads or DEFAULT_THREADS
     return replace(work, limits=replace(work.limits, threads=math.ceil(threads / workers)))
 

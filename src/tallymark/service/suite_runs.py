@@ -38,50 +38,50 @@ if TYPE_CHECKING:
     from tallymark.suites.chosen_cases import CaseChoice
 
 LEAST_CASES = 200
-"""Fewer are asked before workers have started."""
+"""Fewer cases than this finish before workers have started."""
 
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What a user may say about a run besides its suite and models."""
+    """A user's options for a run besides its suite and models."""
 
     limits: RunLimits = field(default_factory=RunLimits)
     values: Mapping[str, str] = field(default_factory=dict)
-    """Of variables and secrets; they win over the store and the environment."""
+    """Values of variables and secrets; they override store and environment."""
     named: tuple[str, ...] = ()
-    """Those of them that were given one by one: the suite must ask for each."""
+    """Values given one by one: the suite must use each."""
     judge: str | None = None
     record: Path | None = None
     cache: Path | None = None
     choice: CaseChoice | None = None
-    """Which cases to ask."""
+    """Selected cases."""
     prompts: tuple[str, ...] = ()
-    """Which of the suite's prompts to ask with; all where none is named."""
+    """Selected prompts of the suite; all if none is named."""
     stop: StopSignal | None = None
-    """How others end the run before its end."""
+    """Signal that ends the run early."""
     engine: EngineChoice | None = None
-    """Where many cases are asked; None is this process."""
+    """Engine for many cases; None is this process."""
     ambient: Mapping[str, str] = field(default_factory=dict)
-    """Values for variables and secrets that count where nobody else has one: those of a `.env`."""
+    """Fallback values for variables and secrets: those of a `.env`."""
     hidden: Mapping[str, str] = field(default_factory=dict)
     """Keys of models that came from a file: they are taken out of all that is stored and shown."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Kept with the run: the branch and the commit that a CI job runs for."""
+    """Stored with the run: branch and commit of a CI job."""
 
 
 @dataclass(frozen=True)
 class RunService:
-    """What commands and servers do with runs. The store is opened when it is first needed."""
+    """Runs for commands and servers. The store opens on first use."""
 
     app: App
     rules: RemoteRules | None = None
-    """What a server keeps to when it runs the suites of others; None for one's own."""
+    """Restrictions on suites of others on a server; None for one's own."""
 
     def resolve_suite(self, definition: SuiteDefinition, options: RunOptions) -> FilledSuite:
-        """The suite with values for its templates; what is missing is said before a model is asked.
+        """The suite with values for its templates; missing ones are reported before any model call.
 
-        Each name is looked up in what the user gave, then in the store, then in the environment,
-        unless that is somebody else's.
+        Each name is looked up in the user's values, then in the store, then in the environment,
+        except for suites of others.
         """
         by_rules = {} if self.rules is None else {"load": self.rules.load_scorer}
         known_vars, known_secrets = (
@@ -102,7 +102,7 @@ class RunService:
 
     @cached_property
     def _egress(self) -> EgressPolicy | None:
-        """What models may use that are asked for somebody else: all their secrets are keys."""
+        """Keys for models of others' suites: all their secrets."""
         if self.rules is None:
             return None
         return self.rules.find_egress(self.app.store)
@@ -120,13 +120,13 @@ class RunService:
     def _find_values(
         self, definition: SuiteDefinition, options: RunOptions
     ) -> tuple[dict[str, str], dict[str, str]]:
-        """What is known of variables, and of secrets."""
+        """Values of variables, and of secrets."""
         stored = self.app.store.vars() if self.app.store.exists else {}
         kept = set(self.app.store.secret_names()) if self.app.store.exists else set()
         wanted = [name for name in definition.secret_names if name in kept]
         sealed = self.app.store.secrets_for_run(wanted) if wanted else {}
         environment = {**options.ambient, **os.environ} if self.rules is None else {}
-        # What a suite has a value for is not taken from whatever the environment happens to hold.
+        # A value in the suite wins over one that happens to be in the environment.
         own = definition.own_vars
         unsaid = {name: value for name, value in environment.items() if name not in own}
         return (
@@ -194,7 +194,7 @@ class RunService:
                     **({} if prompt is None else {"prompt": prompt}),
                 },
             )
-            # Stored before anything is asked: a process that is killed leaves a run to resume.
+            # Stored before the first call: a killed process leaves a run to resume.
             self.app.store.create_run(record)
             try:
                 runs.append(self._evaluate(record, suite, (name, model), limits, watch, options))
@@ -212,13 +212,13 @@ class RunService:
         suite: FilledSuite | None = None,
         on_progress: Callable[[int, int | None], None] | None = None,
     ) -> tuple[Run, Run]:
-        """A run as it is and as another formula or suite sees it. No model is asked."""
-        # What a suite counts anew need not be counted as it was.
+        """A run as it is, and by another formula or suite. No model is called."""
+        # Old counts are not needed if a suite counts again.
         before = self.app.load_run(run) if suite is None else self.app.find_run(run)
         return before, rescore(before, formula=formula, suite=suite, on_progress=on_progress)
 
     def save_as_new(self, run: Run) -> RunRecord:
-        """Keeps a rescored run beside the one that it came from."""
+        """Store a rescored run next to its original."""
         record = run.record
         tags = {**record.tags, "rescored_from": record.id}
         new = replace(record, id=make_id("r"), created_at=time.time(), group=None, tags=tags)
@@ -267,7 +267,7 @@ class RunService:
         return self._evaluate(record, suite, (name, model), limits, watch, options, earlier)
 
     def _find_unfinished(self) -> str:
-        """The latest run that has something left to ask and that nobody works on."""
+        """The latest unfinished run without a worker."""
         kept = self.app.store.runs(limit=None)
         asked = [record for record in kept if not {"door", SENT_TAG} & record.tags.keys()]
         for place, record in enumerate(asked):  # the newest first
@@ -283,7 +283,7 @@ class RunService:
         raise InvalidInput("there is no run to continue", hint=hint)
 
     def open_model(self, reference: str, suite: FilledSuite, options: RunOptions) -> Model:
-        """A model for a suite; nothing is asked yet."""
+        """Open a model for a suite without calling it."""
         return open_model(
             reference,
             folder=suite.definition.folder,
@@ -345,7 +345,7 @@ class RunService:
         options: RunOptions,
         done: Collection[tuple[str, int]],
     ) -> None:
-        """Has the workers of an engine ask all cases."""
+        """Run all cases on the workers of an engine."""
         from tallymark.service.suite_blocks import CaseAsking, ask_on_engine  # noqa: PLC0415 (few do)
 
         definition = suite.definition
@@ -384,7 +384,7 @@ def choose_part(
     options: RunOptions,
     kept: Mapping[str, Any] | None = None,
 ) -> tuple[RunLimits, dict[str, Any]]:
-    """The limits with the cases that are chosen, and what the run keeps to choose them again."""
+    """The limits with the selected cases, and the record of the selection for a resume."""
     from tallymark.suites.chosen_cases import (  # noqa: PLC0415 (most runs are of all)
         CaseChoice,
         choose_cases,

@@ -14,7 +14,7 @@ MOST = 16
 LARGE_S = 0.05
 """Processor time of a table that is not made again at each change."""
 _SHARE = 10
-"""Making a large table takes at most about one part in so many of the time."""
+"""Making a large table takes at most this fraction of the time."""
 
 
 @dataclass(frozen=True, slots=True)

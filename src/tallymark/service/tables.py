@@ -1,7 +1,7 @@
-"""What is kept, as tables for other tools: attempts, results, traces and scores.
+"""Stored data as tables for other tools: attempts, results, traces and scores.
 
-A table is its columns, and how a row is told and read again. Reading what was told gives the same:
-tests/service/test_tables.py holds that law. See docs/decisions/0052-parquet.md.
+A table has its columns, a writer and a reader of rows. Reading written rows gives the same data:
+tests/service/test_tables.py checks it. See docs/decisions/0052-parquet.md.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def write_table(
     found: Iterable[T],
     write_notes: Callable[[], Mapping[str, str]] = dict,
 ) -> int:
-    """Writes a file, which takes its name when it is whole; how many rows it has.
+    """Write a file, which gets its name when complete; return the number of rows.
 
-    Notes come when all rows are written, so that they may tell of them.
+    Notes are computed after all rows are written, so that they can describe them.
     """
     from tallymark.parquet_rows import open_parquet_rows  # noqa: PLC0415 (an extra)
 
@@ -242,7 +242,7 @@ RESULTS = Table("results", {**_RUN, **_RESULT, "scores": "numbers"}, _tell_resul
 
 
 def read_runs(file: TableFile[RunResult]) -> tuple[list[RunRecord], bool]:
-    """The runs that a file of results tells of, and whether it tells: other tools lose notes."""
+    """Runs described in a file of results, and whether it has them: other tools drop notes."""
     told = [notes[_RUNS] for notes in file.notes if _RUNS in notes]
     try:
         found = [msgspec.json.decode(each, type=list[RunRecord]) for each in told]
@@ -261,7 +261,7 @@ class RunNotes:
         self.gather = self._records.append
 
     def write(self) -> dict[str, str]:
-        """The note that tells of them, those without results too."""
+        """The note on runs, including those without results."""
         return {_RUNS: msgspec.json.encode(self._records).decode()}
 
 
@@ -308,7 +308,7 @@ def _read_trace(row: dict[str, Any]) -> Trace:
     trace = Trace.from_dict(document)
     if trace.trace_id != row["trace_id"]:
         trace = msgspec.structs.replace(trace, trace_id=row["trace_id"] or "")
-    facts = read_facts(trace)  # what cannot be counted cannot be kept
+    facts = read_facts(trace)  # a value that cannot be counted cannot be stored
     if facts.started_at is None and row["started_at"] is not None:
         told = {**trace.metadata, TOLD_START: row["started_at"]}
         trace = msgspec.structs.replace(trace, metadata=told)

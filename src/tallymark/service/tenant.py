@@ -1,4 +1,4 @@
-"""Services for one tenant: its store, its settings, and what keeps something warm."""
+"""Services of one tenant: its store, settings and caches."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class TenantServices:
 
     @property
     def store(self) -> Store:
-        """What is kept for the tenant."""
+        """The tenant's store."""
         return self.app.store
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever stored."""
+        """True if anything was ever stored."""
         return self.store.exists
 
     def read(self) -> AbstractContextManager[object]:
-        """Open one read transaction for all that is asked inside it, if anything is stored."""
+        """Open one read transaction for all reads inside it, if anything is stored."""
         return self.store.read() if self.exists else nullcontext()
 
     @property
@@ -79,7 +79,7 @@ class TenantServices:
 
     @property
     def has_workers(self) -> bool:
-        """Whether a server works on what is queued here."""
+        """True if a server works on the queue here."""
         return self._service is not None
 
     def list_allowances(self, caller: Caller | None) -> list[Allowance]:
@@ -156,7 +156,7 @@ class TenantServices:
         )
 
     def find_egress(self) -> EgressPolicy | None:
-        """What models may use that a challenge names."""
+        """Secrets for models named by a challenge."""
         settings = self.settings
         if settings.own:
             return None  # the owner's own store, on their own machine

@@ -49,14 +49,14 @@ class BrokenRecord(NamedTuple):
 
     @classmethod
     def of(cls, error: TraceError) -> BrokenRecord:
-        """As an error says it."""
+        """Place as in errors."""
         problem = error.problems[0]
         place = problem.place or Place()
         cut = isinstance(error, CutShort)
         return cls(problem.message, place.source, place.line, problem.hint, cut)
 
     def to_error(self) -> TraceError:
-        """As it was."""
+        """The original error."""
         kind = CutShort if self.cut_short else TraceError
         place = Place(source=self.source, line=self.line) if self.source else None
         return kind(self.message, place=place, hint=self.hint)
@@ -110,31 +110,31 @@ class TraceScoring(BulkTask[TraceItem, JudgedItem]):
 
 @dataclass(frozen=True)
 class TraceInput:
-    """Where the traces are: files that can be cut, or whatever else gives them."""
+    """Source of the traces: files that can be split, or any other iterable."""
 
     paths: Sequence[str]
     format: str | None
     read: Callable[[], Iterable[Trace]]
     """All of them, read here."""
     some: bool = False
-    """Whether only some are wanted: then they are chosen here."""
+    """True if only some are wanted: they are selected here."""
     limit: int | None = None
-    """How many of them at most."""
+    """Maximum number of traces."""
     on_progress: OnProgress | None = None
-    """Told how many bytes workers were given, and how many there are."""
+    """Called with the bytes given to workers, and their total."""
     fields: Mapping[str, str] = field(default_factory=dict)
     """Under which keys records have what; such are read here."""
 
     @property
     def is_small(self) -> bool:
-        """Whether it is done before workers have started."""
+        """True if it finishes before workers have started."""
         files = [Path(path) for path in self.paths]
         known = "-" not in self.paths and all(each.is_file() for each in files)
         return known and sum(each.stat().st_size for each in files) <= PART_BYTES
 
     @property
     def identity(self) -> list[Any] | None:
-        """What it is that is read, as far as that can be told without reading it."""
+        """Identity of the source, as far as known without reading it."""
         if "-" in self.paths or not all(Path(path).exists() for path in self.paths):
             return None
         facts: list[Any] = [self.format, self.some, self.limit, dict(self.fields)]
@@ -179,10 +179,10 @@ def judge_on_engine(
     app: App | None,
     on_broken: Callable[[TraceError], object],
 ) -> Iterator[Callable[[], object]]:
-    """Has workers judge the traces of a run; with an app, one that was cut off is gone on with.
+    """Score the traces of a run on workers; with an app, resume an interrupted run.
 
-    It gives what forgets the blocks. Until that is called, the same command goes on with this run:
-    so whoever calls it has first put all results where they belong.
+    Returns a function that deletes the blocks' checkpoints. Until it is called, the same command
+    resumes this run: so call it after all results are stored.
     """
     identity, store = given.identity, None if app is None else app.store
     kept: AbstractContextManager[Checkpoint | None] = nullcontext()

@@ -44,7 +44,7 @@ _NOT_ITS_OWN = "an agent's key is for spans with the token of its own attempt"
 
 
 class Taken(NamedTuple):
-    """What became of an export request."""
+    """Result of an export request."""
 
     spans: int
     refused: int
@@ -75,9 +75,9 @@ class TraceIntake:
     def read(
         self, body: bytes, encoding: Encoding, *, agent: str | None = None
     ) -> tuple[Export, KeepTraces]:
-        """What a request holds, ready to be kept: all that costs much, and changes nothing.
+        """The content of a request, ready to store: the expensive part, which changes nothing.
 
-        An agent may send the spans of its own open attempts, and no others.
+        An agent may send spans of its own open attempts only.
         """
         at, settings = self._clock(), self._settings()
         redactor = self._find_redactor(settings)
@@ -95,7 +95,7 @@ class TraceIntake:
     def _take_witnessed(
         self, export: Export, agent: str | None, redactor: Redactor | None
     ) -> tuple[WitnessedPiece, ...]:
-        """Takes spans with tokens out of what was sent; the tokens themselves are never kept."""
+        """Separate spans with tokens of attempts; the tokens themselves are never stored."""
         tokens: dict[int, Any] = {}  # several traces may share a resource
         seen: dict[Any, list[SpanGroup]] = {}
         for trace in export.traces.values():
@@ -135,13 +135,13 @@ class TraceIntake:
         return self._answer(export, self._store.traces.keep(item))
 
     async def akeep(self, export: Export, item: KeepTraces) -> Taken:
-        """The same, while the event loop does other things."""
+        """Store without blocking the event loop."""
         return self._answer(export, await self._store.traces.akeep(item))
 
     def load(self, traces: Iterable[Trace]) -> LoadedTraces:
-        """Keeps whole traces of any dialect, a hundred at a time, and settles them.
+        """Store whole traces of any dialect, a hundred at a time, and finalise them.
 
-        One without an id gets one from what is in it, so that loading a file again adds nothing.
+        One without an id gets one from its content, so that loading a file again adds nothing.
         """
         self._store.prepare()
         settings = self._settings()
@@ -231,7 +231,7 @@ class _WholeTraces:
         self._keep = keep
         self._new = self._known = 0
         self._others: list[tuple[str, int]] = []
-        """Those that differ from what was there, with its version."""
+        """Traces that differ from the stored ones, with the version."""
 
     def keep(self, pieces: Sequence[TracePiece]) -> None:
         """Store those that are not there in the same form."""
@@ -268,6 +268,6 @@ class _WholeTraces:
 
 
 def _bare(trace: Trace) -> Trace:
-    """A trace without the metadata that says where it was kept."""
+    """A trace without the metadata on its storage."""
     metadata = {key: value for key, value in trace.metadata.items() if key != TOLD_START}
     return msgspec.structs.replace(trace, trace_id="", metadata=metadata)

@@ -1,4 +1,4 @@
-"""From traces to a suite: what was asked in production becomes a case."""
+"""From traces to a suite: production questions become cases."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def make_suite(
 
 
 def _read_question(trace: Trace) -> dict[str, Any]:
-    """The prompt, or where the agent was told a conversation, its turns."""
+    """The prompt; for a conversation, its turns."""
     first = next((span for span in trace.spans if span.span_type == "generation"), None)
     messages = [] if first is None else _read_messages(first)
     turns: list[Any] = []

@@ -353,7 +353,7 @@ class Traces(Resource):
 
     @operation("GET /traces/settings", TEAM, noun="settings")
     def settings(self) -> TraceSettings:
-        """Get the settings of traces: how long they are kept, and what is removed from them."""
+        """Get the settings of traces: retention and redaction."""
         return self.store.tenants.settings().traces
 
     @operation("PATCH /traces/settings", ORGANISERS, rate="write", noun="settings")

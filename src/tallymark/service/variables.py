@@ -15,12 +15,12 @@ class Variable(NamedTuple):
 
     name: str
     default: str = ""
-    """What holds where it is not set, as it would be written."""
+    """Default, as it would be written."""
     secret: bool = False
 
 
 class Setting(NamedTuple):
-    """A setting as it is by now, and who said so."""
+    """The current value of a setting, and its origin."""
 
     name: str
     value: str
@@ -66,7 +66,7 @@ OURS = (
     *("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "OTEL_TRACES_EXPORTER", "OTEL_METRICS_EXPORTER"),
     *("OTEL_LOGS_EXPORTER", "OTEL_BSP_SCHEDULE_DELAY"),
 )
-"""Set by us for programs that we start, and read by nobody else."""
+"""Set for programs that Tallymark starts; not read by Tallymark."""
 
 
 def list_settings(
@@ -85,7 +85,7 @@ def list_settings(
 
 
 def _find_db(environment: Mapping[str, str], tables: Mapping[str, Any], db: str | None) -> Setting:
-    """What is typed wins over the variable, and that over the file."""
+    """The option wins over the variable, and that over the file."""
     given = environment.get("TALLY_DB")
     if db is not None and not (db == given or db.endswith(str(tables.get("db", "\0")))):
         return Setting("TALLY_DB", _hide(db), "flag")

@@ -131,8 +131,8 @@ class Versus(Resource):
     def get(self, name: Name, submission: int) -> KeptSideSubmission:
         """Get a submission and its verdicts, for the agent that sent it and for organisers.
 
-        The words of a judge quote both sides, so agents read them when the challenge is over. From
-        a freeze on, they see no more of later opponents than submitting showed them.
+        A judge's text quotes both sides, so agents read it when the challenge is over. During a
+        freeze they see no more of later opponents than at submission.
         """
         view = view_challenge(self.services, self.caller, name)
         require_versus(view.stored.challenge)

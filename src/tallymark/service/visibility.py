@@ -35,10 +35,10 @@ _NUMBERS = frozenset(
         *("unranked", "sandbox"),
     )
 )
-"""Of what is told of a score: no words about an answer, and nothing that was in it."""
+"""Fields of a score without text about an answer or from it."""
 WITHHELD = "the reason is shown when the challenge has closed"
 _NAMELESS = frozenset({*KEY_ROLES, SYSTEM, OPERATOR})
-"""What may begin the name of who acted, and says what they are, not who."""
+"""Prefixes of actors that name a role, not a person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class ChallengeView:
     is_organiser: bool
     """Files, truth, scripts and the log are for organisers; so is what came after a freeze."""
     public: bool
-    """Whether the board is shown as the public sees it."""
+    """True if the board is shown as the public sees it."""
     newest: tuple[int, int] = (0, 0)
     """The last log entries of the challenge and of its tenant: all that a board depends on."""
 
@@ -66,12 +66,12 @@ class ChallengeView:
 
     @property
     def hides_live(self) -> bool:
-        """Whether the board that is shown stands still."""
+        """True if the visible board is frozen."""
         return self.public and self.frozen is not None
 
     @property
     def shows_words(self) -> bool:
-        """Whether the words about others' answers are shown: the challenge is over, nothing frozen.
+        """True if text about others' answers is shown: the challenge is over, nothing is frozen.
 
         See docs/decisions/0043.
         """
@@ -116,7 +116,7 @@ def view_challenges(services: TenantServices, caller: Caller | None) -> list[Cha
 
 
 def is_known(caller: Caller | None) -> bool:
-    """Whether the caller has a key: without one, there are only public challenges."""
+    """True if the caller has a key: without one, only public challenges exist."""
     return caller is None or caller.role != "anonymous"
 
 
@@ -151,19 +151,19 @@ def list_visible_tracks(services: TenantServices, caller: Caller | None) -> list
 
 
 def sees_live(caller: Caller | None) -> bool:
-    """Whether a frozen board is live to the caller."""
+    """True if a frozen board is live for the caller."""
     return caller is None or caller.role in ORGANISERS
 
 
 def is_public(caller: Caller | None, live: bool | None) -> bool:
-    """Whether the caller is shown what the public sees: by their role, unless they choose."""
+    """True if the caller sees what the public sees: by role, unless they choose."""
     if live and not sees_live(caller):
         raise NotAllowed("what came after a freeze is for organisers", hint="leave `live` out")
     return not sees_live(caller) if live is None else not live
 
 
 def sees_words(services: TenantServices, caller: Caller | None, attempt: Attempt) -> bool:
-    """Whether the caller may read what was said of an answer: see docs/decisions/0043."""
+    """True if the caller may read text about an answer: see docs/decisions/0043."""
     if sees_live(caller) or is_own(caller, attempt):
         return True
     return view_challenge(services, caller, attempt.challenge).shows_words
@@ -216,7 +216,7 @@ def withhold_errors(history: Sequence[ScoreEntry]) -> list[ScoreEntry]:
 
 
 def withhold_notes(audit: Sequence[AuditEntry]) -> list[AuditEntry]:
-    """What happened to an attempt, the same way."""
+    """Log entries of an attempt for the caller."""
     return [
         msgspec.structs.replace(each, note=each.note | {"error": WITHHELD})
         if each.note and each.note.get("error")
@@ -228,9 +228,9 @@ def withhold_notes(audit: Sequence[AuditEntry]) -> list[AuditEntry]:
 def tell_audit(
     caller: Caller | None, attempt: Attempt, audit: Sequence[AuditEntry]
 ) -> list[AuditEntry]:
-    """What happened to an attempt: who but its agent acted, and all that is hidden, organisers see.
+    """Log entries of an attempt: organisers see other actors and hidden entries.
 
-    Others read what those are: the names of keys hold their owners, see `show_owner`.
+    Others see roles: the names of keys contain their owners, see `show_owner`.
     """
     if sees_live(caller):
         return list(audit)
@@ -256,9 +256,9 @@ class AttemptView:
     audit: list[AuditEntry]
     history: list[ScoreEntry]
     public: bool
-    """Whether boards are shown as the public sees them."""
+    """True if boards are shown as the public sees them."""
     shows_words: bool
-    """Whether what was said of the answer is told."""
+    """True if text about the answer is shown."""
 
 
 def view_attempt(
@@ -290,7 +290,7 @@ def find_attempt(
     attempt = services.store.attempts.get(identifier)
     challenges = services.store.challenges
     if not is_known(caller) and challenges.get(attempt.challenge).visibility != "public":
-        # Ids can be counted through: what is said must not name the challenge.
+        # Ids can be enumerated: the message must not name the challenge.
         raise explain_unknown_attempt(identifier)
     if is_own(caller, attempt):
         return attempt
@@ -304,7 +304,7 @@ def find_attempt(
 def find_submission(
     services: TenantServices, caller: Caller | None, identifier: str
 ) -> KeptSubmission:
-    """What was sent with an attempt: for its agent and for organisers, and never for others."""
+    """The submission of an attempt: for its agent and for organisers only."""
     attempt = find_attempt(services, caller, identifier)
     if not (sees_live(caller) or is_own(caller, attempt)):
         raise NotAllowed("what was submitted is for its agent and for organisers")
@@ -312,12 +312,12 @@ def find_submission(
 
 
 def is_own(caller: Caller | None, attempt: Attempt) -> bool:
-    """Whether the caller is the agent whose attempt it is."""
+    """True if the caller is the agent whose attempt it is."""
     return caller is not None and caller.agent is not None and caller.agent == attempt.agent
 
 
 def show_owner(caller: Caller | None, agent: str, owner: str | None) -> str | None:
-    """Whose an agent is, for its owner's own keys and for organisers: it may be a mail address."""
+    """Owner of an agent, for the owner's keys and organisers: it may be a mail address."""
     if caller is None or sees_live(caller):
         return owner
     own = caller.agent == agent or (owner is not None and caller.owner == owner)

@@ -208,7 +208,7 @@ class Answered:
 
     @property
     def taken(self) -> bool:
-        """Whether the receiver accepted it."""
+        """True if the receiver accepted it."""
         return self.error is None
 
 
@@ -264,7 +264,7 @@ class WebhookSender:
 
 
 def make_egress(may: frozenset[str], *, own: bool) -> EgressPolicy:
-    """Say which addresses may be reached; one's own server also reaches private ones."""
+    """Allowed addresses; one's own server may also reach private ones."""
     from tallymark.models.egress_policy import EgressPolicy  # noqa: PLC0415 (models load slowly)
 
     return EgressPolicy(may=may | ({"private-addresses"} if own else frozenset()))

@@ -1,7 +1,7 @@
-"""What a board would be by another rule, answered at once from columns in memory.
+"""What-if boards: a leaderboard by another rule, computed at once from columns in memory.
 
-Nobody learns by it what the board does not show: the public is answered from what the public may
-see of attempts, which of a frozen board is what was known when it was frozen.
+It reveals nothing that the board does not show: the public gets answers from visible attempts,
+which on a frozen board are those known at the freeze.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from tallymark.store.contests.score_columns import ScoreColumns
 
 MOST_BYTES = 512 * 2**20
-"""How much memory the columns of all challenges take. Those that were not used for the longest time
-are dropped, and loaded again when they are asked for."""
+"""Memory limit for the columns of all challenges. The least recently used are dropped, and loaded
+again on demand.
+"""
 MOST_SHOWN = 1000
 _NEIGHBOURS = 3
 
@@ -109,9 +110,9 @@ class _Slot:
 
 
 class WhatIfs:
-    """One for a process, for all tenants: it bounds what all their columns take together.
+    """One for a process and all tenants: it bounds the memory of all columns.
 
-    Safe to use from several threads; those who ask about the same board wait for each other.
+    Safe to use from several threads; calls for the same board wait for each other.
     """
 
     def __init__(self, *, most_bytes: int = MOST_BYTES) -> None:
@@ -136,9 +137,9 @@ class WhatIfs:
         around: str | None = None,
         limit: int = 100,
     ) -> WhatIfBoard:
-        """The first so many of the board by a rule, and where an agent would stand.
+        """The top of the board by a rule, and the rank of an agent.
 
-        A plugin's config is no rule that columns can tell: that is `NeedsJob`.
+        A plugin's config cannot be evaluated on columns: that is `NeedsJob`.
         """
         if not 1 <= limit <= MOST_SHOWN:
             raise InvalidInput(f"a limit is from 1 to {MOST_SHOWN:,}, not {limit}")
@@ -221,7 +222,7 @@ def _change_weights(challenge: Challenge, weights: Mapping[str, float]) -> tuple
 
 
 def _check_config(challenge: Challenge, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a config, formulas use one number: what stands in for a score that is undefined."""
+    """Value for undefined scores: the one number of a config that formulas use."""
     _refuse_plugin(challenge, "config")
     if challenge.scoring.formula is None:
         raise InvalidInput(f"the scoring of {challenge.name!r} has no config", hint="try a formula")
@@ -296,7 +297,7 @@ class _WhatIf:
         )
 
     def _number_owners(self, owners: Mapping[str, str]) -> NDArray[np.intp]:
-        """A number for the owner of each agent, by the agents' numbers; -1 for those of nobody."""
+        """Owner number of each agent by agent number; -1 without an owner."""
         numbers: dict[str, int] = {}
         found = np.full(len(self._columns.agents), -1, dtype=np.intp)
         for agent, owner in owners.items():
@@ -347,7 +348,7 @@ class _WhatIf:
         return {name: self._columns.attempts[name] for name in self._columns.numbers}
 
     def _get_totals(self, given: Mapping[str, Any]) -> NDArray[np.float64]:
-        """Kept for the next who asks: of scores with many decimals they take long."""
+        """Cached, since scores with many decimals take long."""
         dimensions = self._challenge.scoring.dimensions
         key = (self._columns.seq, self._columns.revision, dimensions, id(self._columns))
         if self._slot.totals is None or self._slot.totals[0] != key:

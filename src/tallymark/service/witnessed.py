@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class WitnessedSteps(NamedTuple):
-    """What was seen of an attempt."""
+    """Witnessed spans of an attempt."""
 
     trace: Trace
     arrivals: dict[str, float]
     """When each span came, by our clock: of one that came twice, the first time."""
 
     def write(self) -> str | None:
-        """As JSON, to be kept as the attempt's trajectory; None where that is too large."""
+        """JSON to store as the attempt's trajectory; None if too large."""
         text = msgspec.json.encode(self.trace.to_dict()).decode()
         return text if len(text) <= MAX_BYTES else None
 
@@ -35,7 +35,7 @@ def read_witnessed(store: Store, attempt_id: str) -> WitnessedSteps | None:
     for at, groups in store.witness.read(attempt_id):
         for resource, spans in groups:
             for span in spans:
-                if span.span_id in arrivals:  # what was told first is what was seen
+                if span.span_id in arrivals:  # the first version of a span counts
                     continue
                 arrivals[span.span_id] = at
                 mine = traces.setdefault(span.trace_id, [])

@@ -56,7 +56,7 @@ _GRACE = 2.0
 
 
 class TryLater(WorkFailed):
-    """Something of ours is missing just now; the job is queued again."""
+    """A temporary failure of the server; the job is queued again."""
 
 
 @dataclass(frozen=True)
@@ -65,18 +65,18 @@ class Task:
 
     job: Claimed
     app: App
-    """Of the tenant."""
+    """Name of the tenant."""
     competition: Callable[[], Competition]
     rules: RemoteRules
     own: bool = False
-    """Whether all is the owner's own, on their own machine."""
+    """True if everything belongs to the owner, on their own machine."""
     stop: StopSignal = field(default_factory=StopSignal)
     clock: Callable[[], float] = field(default_factory=lambda: time.time)
     pauses: DeliveryPauses = field(default_factory=DeliveryPauses)
     _noted: list[float] = field(default_factory=lambda: [0.0])
 
     def note_progress(self, done: int, total: int | None) -> None:
-        """Tells whoever looks how far it is, once a second at most."""
+        """Reports progress, at most once a second."""
         now = time.monotonic()
         if now - self._noted[0] >= _NOTED_EVERY:
             self._noted[0] = now
@@ -84,11 +84,11 @@ class Task:
 
 
 Handler = Callable[[Task], Any]
-"""Does a job; what it gives is kept as the job's result."""
+"""Run a job; its return value is stored as the job's result."""
 
 
 def _score(task: Task) -> Any:
-    """Settles a submitted attempt. Our failure leaves it waiting, and costs nobody anything."""
+    """Score a submitted attempt. A server failure leaves it waiting and costs no one anything."""
     attempt = task.competition().settle_attempt(task.job.subject)
     if attempt.state == "submitted":
         raise TryLater(attempt.waiting or "it could not be scored")
@@ -127,7 +127,7 @@ def _rescore(task: Task) -> Any:
         return {"status": "cancelled"}
     counts = task.app.store.challenges.get(given["challenge"])
     wanted = _read_scoring(given)
-    done_before = {"challenge": given["challenge"]}  # by whoever had the job: all or nothing
+    done_before = {"challenge": given["challenge"]}  # by the previous worker: all or nothing
     same = all(getattr(counts.scoring, name, None) == value for name, value in wanted.items())
     if task.job.takeovers and wanted and same:
         return done_before
@@ -155,7 +155,7 @@ _HOW = ("apply", "reason", "based_on")
 
 
 def _read_scoring(given: dict[str, Any]) -> dict[str, Any]:
-    """The new rule; of dimensions, JSON keeps no more than their fields."""
+    """The new rule; JSON has only the fields of dimensions."""
     wanted = dict(given.get("scoring", {}))
     if "dimensions" in wanted:
         wanted["dimensions"] = msgspec.convert(wanted["dimensions"], tuple[DimensionWeight, ...])
@@ -163,7 +163,7 @@ def _read_scoring(given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _rescore_run(task: Task) -> Any:
-    """Sums a run up by another formula or suite, and keeps that as a run of its own."""
+    """Rescore a run by another formula or suite, and store it as a run of its own."""
     from tallymark.service.suite_runs import RunOptions, RunService  # noqa: PLC0415 (suites are heavy)
 
     given, service = task.job.payload, RunService(task.app, task.rules)
@@ -259,11 +259,11 @@ LANES = {
 
 @dataclass(frozen=True)
 class JobKind:
-    """What is done with jobs of a kind."""
+    """Work for jobs of a kind."""
 
     handle: Handler
     most_failures: int | None = 5
-    """By our fault; after so many the job has failed. None: it is never given up."""
+    """Maximum server failures of a job. None: it is never given up."""
     lane: str = "long"
 
 
@@ -283,7 +283,7 @@ KINDS: dict[str, JobKind] = {
 
 
 class Workers:
-    """So many jobs of each lane at a time. As a context it starts, and stops in time."""
+    """Runs a number of jobs of each lane. As a context manager it starts, and stops in time."""
 
     def __init__(  # noqa: PLR0913 (what a server may replace, by keyword)
         self,
@@ -340,7 +340,7 @@ class Workers:
             self._keeper.start()
 
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
-        """Ends within so many seconds: what runs ends or is handed back, and nothing begins."""
+        """Stop within some seconds: running jobs end or are handed back, and no job starts."""
         deadline = time.monotonic() + seconds
         self.stop_taking()
         self._queue.bell.leave(self._wake)
@@ -371,7 +371,7 @@ class Workers:
         self._wake.set()
 
     def wait_until_idle(self, told: threading.Event) -> None:
-        """Returns when nothing is done and nothing could begin, or when somebody has told so."""
+        """Return when no job runs and none could start, or when woken."""
         idle = 0
         if self._keeper is not None:
             self._keeper.settle()
@@ -385,13 +385,13 @@ class Workers:
 
     @property
     def is_alive(self) -> bool:
-        """Whether somebody looks for jobs, and after what is kept."""
+        """True if a thread looks for jobs and runs maintenance."""
         kept = self._keeper is None or self._keeper.is_alive
         return self._thread.is_alive() and time.monotonic() - self._looked < _SILENT and kept
 
     @property
     def busy(self) -> int:
-        """How many jobs are being done here."""
+        """Number of running jobs."""
         return len(self._under_way)
 
     def _look(self) -> None:
@@ -427,7 +427,7 @@ class Workers:
         claimed = self._queue.claim(
             kinds,
             (lane.places or self._count) - len(held),
-            # On one's own machine there is nobody to leave a place to.
+            # On the owner's own machine, no one else needs a free worker.
             held=None if self._own else held,
             of_owner=lane.of_owner,
         )
@@ -517,7 +517,7 @@ class Workers:
             result = kind.handle(task)
         except LeaseLost:
             raise
-        except InvalidInput as error:  # doing it again would come to the same
+        except InvalidInput as error:  # doing it again would have the same result
             self._queue.fail(job, str(error))
             return "failed"
         except Exception as error:  # noqa: BLE001 (whatever it is, it is our fault)
@@ -544,7 +544,7 @@ def find_delay(failures: int) -> float:
 
 
 def _explain(error: Exception) -> str:
-    """What may be shown to whoever asked for the job."""
+    """Error text for the job's owner."""
     if isinstance(error, TallymarkError):
         return str(error)
     return f"internal error: {type(error).__name__}"

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from tallymark.service.service import Service
 
 COMPETITOR = "sample-nimble"
-"""As whom a visitor may sign in."""
+"""Accounts that a visitor may use."""
 _TURN_S = (1.5, 3.5)
 _SENT_EVERY_S = (3.0, 9.0)
 
 
 class Demo:
-    """As a context it has its files; what it began it ends, and it leaves nothing behind."""
+    """A context manager that makes the files of the demo and removes everything at its end."""
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="tally-demo-"))
@@ -80,12 +80,12 @@ class Demo:
             self._field.play_past(competition, table, now)
 
     def make_competitor_key(self, service: Service) -> str:
-        """A key of one of the agents, for whoever wants to see the pages as it does."""
+        """A key of a sample agent, to see the pages as it does."""
         keys = Keys(service.tenant(service.app.tenant))
         return str(keys.add(COMPETITOR, "agent", agent=COMPETITOR, owner="demo").secret)
 
     def make_invitation(self, service: Service) -> str:
-        """For agents of whoever tries it."""
+        """Key for the visitor's own agents."""
         return str(Invitations(service.tenant(service.app.tenant)).add(uses=100).code)
 
     def start(self, service: Service) -> None:
@@ -122,7 +122,7 @@ class Demo:
 
 
 def _find_missing() -> str:
-    """Why nobody else's code can be run here; empty where it can."""
+    """Reason why foreign code cannot run here; empty if it can."""
     try:
         choose_policy()
     except WorkFailed as error:

@@ -51,7 +51,7 @@ score: {{formula: success_pct}}
 
 
 def find_examples() -> Path:
-    """Where the examples are: beside the code when installed, at the top of the repository."""
+    """Folder of the examples: in the installed package, or at the top of the repository."""
     packed = _PACKAGE / "examples"
     return packed if packed.is_dir() else _PACKAGE.parents[1] / "examples"
 

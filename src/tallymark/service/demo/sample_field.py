@@ -1,7 +1,7 @@
-"""A field of simulated agents. They compete as any agent would, by the services that serve others.
+"""A field of simulated agents. They compete like real agents, through the same services.
 
-How good one is, how quickly it learns and how lucky it was is drawn from a seed: none of it is the
-work of a model, and every name says `sample`.
+Their skill, learning and luck are drawn from a seed: no model is involved, and every name contains
+`sample`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BEANS, RACE, WORDS, GUARD = (
     "red-blue-guard",
 )
 QUICK = ("bean-counter", "prompt-race", "fewest-words")
-"""Folders of challenges that run nobody's code."""
+"""Folders of challenges without foreign code."""
 CUP = Track(name="sample-cup", title="Sample cup", challenges=(BEANS, WORDS))
 _DAYS = 10
 _DAY = 86_400.0
@@ -45,7 +45,7 @@ class Player:
 
     @property
     def level(self) -> float:
-        """What is wrong at first is learnt a little at every try."""
+        """Share of mistakes that each try corrects."""
         return 1 - (1 - self.talent) * 0.985**self.tried
 
 
@@ -79,7 +79,7 @@ class SampleField:
     """Plays days that have gone by, and then goes on, one turn at a time."""
 
     folder: Path
-    """Of the challenges."""
+    """Start of the challenges."""
     has_sandbox: bool
     players: list[Player] = field(default_factory=_make_players)
     chance: random.Random = field(default_factory=lambda: random.Random(16))  # noqa: S311
@@ -111,7 +111,7 @@ class SampleField:
             self._begin(competition, player, table.now)
 
     def _plan(self, now: float) -> list[tuple[float, Player, str]]:
-        """Who tried what and when: on most days, most of them."""
+        """Tries of agents over time: on most days, most of them."""
         found = [
             (now - day * _DAY - self.chance.uniform(1200, _DAY), player, challenge)
             for day in range(_DAYS)
@@ -122,7 +122,7 @@ class SampleField:
         return sorted(found, key=lambda each: each[0])
 
     def _play_samples(self, competition: Competition, table: Table, folder: Path) -> None:
-        """The answers that lie beside a challenge, an hour apart, in the sandbox."""
+        """The stored answers of a challenge, an hour apart, in the sandbox."""
         if folder.name == GUARD:
             arena = competition.arena(GUARD)
             for player, side, text in self.list_sides():
@@ -135,13 +135,13 @@ class SampleField:
             competition.submit(entered.id, sample["agent"], sample["submission"])
 
     def list_sides(self) -> Iterable[tuple[str, Any, str]]:
-        """Who attacks and who defends, with what."""
+        """Attackers and defenders with their submissions."""
         for path in sorted(self.folder.glob(f"{GUARD}/samples/*.txt")):
             side, _, player = path.stem.partition("-")
             yield f"sample-{player}", side, path.read_text(encoding="utf-8")
 
     def take_turn(self, competition: Competition, now: float | None = None) -> None:
-        """Somebody hands in, begins, or is reported; whom the organiser keeps out, does nothing."""
+        """Submit, enter or report; excluded agents do nothing."""
         now = time.time() if now is None else now
         try:
             self._take_turn(competition, now)

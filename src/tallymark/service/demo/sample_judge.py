@@ -6,7 +6,7 @@ import json
 import re
 
 REFERENCE = f"python/{__name__}:judge"
-"""As a suite names it."""
+"""Reference in a suite."""
 _ANSWER = re.compile(r"^<<< ANSWER \w+\n(.*?)^>>> ANSWER", re.DOTALL | re.MULTILINE)
 _KIND = ("sorry", "please", "thank", "happy to", "yes", "of course")
 

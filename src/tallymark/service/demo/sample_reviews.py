@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from tallymark.store import Store
 
 _READERS = {"sample-reader": (230, 225), "sample-editor": (150, 205)}
-"""Of 256 cases, how many each looks at, and of how many it says what the judge says."""
+"""Of 256 cases: how many each reviewer reads, and how often they agree with the judge."""
 _WORDS = {
     PASS: ("Short, but it answers.", "Kind enough for me."),
     FAIL: ("Polite, and still no answer.", "I would not send this to anybody."),
 }
 _WAITING = 8
-"""Cases that nobody has looked at."""
+"""Cases without a review."""
 
 
 def review_past(store: Store, now: float) -> None:

@@ -1,7 +1,7 @@
-"""Runs of the example suites on sample answers: days of them, and one that goes on.
+"""Runs of the example suites on sample answers: several days, and one in progress.
 
-The answers are those that lie beside the suites. Two agents give now the careful one, now the
-hasty one, each in a share that changes from day to day.
+The answers are stored next to the suites. Two agents give the careful or the hasty one, in shares
+that change from day to day.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 SUITES = ("support-desk", "capitals")
 JUDGED = "desk-tone"
 _JUDGED_DAYS = 3
-"""So many of the last days it is run; the judge is asked each time."""
+"""Number of the last days with a run; each calls the judge."""
 STEADY, SWIFT = "sample/steady", "sample/swift"
 _DAY = 86_400.0
 _SHARES = {
     STEADY: (0.60, 0.70, 0.66, 0.74, 0.80, 0.84, 0.88, 0.94),
     SWIFT: (0.45, 0.60, 0.58, 0.70, 0.76, 0.74, 0.84, 0.40),
 }
-"""How much is answered with care on each day; the swift one had a bad last day."""
+"""Share of careful answers by day; the fast agent had a bad last day."""
 _EPOCHS = 3
 _GOING_ON = 120
 """Epochs of the run that goes on: some minutes."""
@@ -50,7 +50,7 @@ _SEMANTIC = re.compile(r"(?m)^ {6}- semantic:\n(?: {10}.*\n)+")
 
 @dataclass
 class SampleAgent:
-    """Answers with care, or hastily, as a hash of what it is asked decides."""
+    """Answers carefully or hastily, by a hash of the prompt."""
 
     name: str
     careful: Model
@@ -93,7 +93,7 @@ class SampleRuns(RunService):
 
 
 class _Silent:
-    """Watches, and says nothing."""
+    """Observer without output."""
 
     def started(self, *_: Any) -> None: ...
 
@@ -103,7 +103,7 @@ class _Silent:
 
 
 def make_agents(folder: Path) -> dict[str, SampleAgent]:
-    """Both agents, over the answers beside the suites."""
+    """Both agents over the stored answers."""
     careful, hasty = (
         ReplayModel(name, folder / "answers" / f"{name}.jsonl") for name in ("careful", "hasty")
     )
@@ -142,7 +142,7 @@ def _run_at(runs: SampleRuns, suite: SuiteDefinition, model: str, at: float) -> 
 
 
 def run_on(runs: SampleRuns, folder: Path, stop: StopSignal) -> None:
-    """A long run, watched by whoever likes, and another after it, until the demo ends."""
+    """A long run in progress, and another after it, until the demo ends."""
     suite = load_example(folder, SUITES[0])
     options = RunOptions(limits=RunLimits(epochs=_GOING_ON, threads=2))
     for nth in range(10**6):

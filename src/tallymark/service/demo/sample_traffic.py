@@ -1,7 +1,7 @@
-"""Production traces of three sample services: a week of them, and more while the demo is served.
+"""Production traces of three sample services: a week of them, and more while the demo runs.
 
-They come in as any exporter's do, as OTLP, and rules score them as anybody's. Who asked what, how
-long it took and what went wrong is drawn from a seed: no model gave these answers.
+They arrive as OTLP like those of any exporter, and rules score them. Questions, times and errors
+are drawn from a seed: no model gave these answers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _READER = "sample-reader"
 
 
 class Topic(NamedTuple):
-    """Something that people ask of a service, and how it is answered."""
+    """A typical question to a service, and its answer."""
 
     asked: str
     answered: str
@@ -59,7 +59,7 @@ class SampleService(NamedTuple):
     models: tuple[str, ...]
     topics: tuple[Topic, ...]
     rounds: tuple[int, int] = (1, 2)
-    """Of tools and models before it answers: at least and at most."""
+    """Minimum and maximum number of tool and model calls."""
 
 
 DESK = SampleService(
