@@ -143,11 +143,16 @@ class _BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._in_message = True
-        self._other_bytes = self._message_bytes = 0
+        self._other_bytes = self._message_bytes = self._header_bytes = 0
         super().on_message_begin()
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if len(self.headers) < self._limits.headers:
+        # Counted here too: a whole request may come at once.
+        self._header_bytes += len(name) + len(value)
+        if (
+            len(self.headers) < self._limits.headers
+            and self._header_bytes <= self._limits.header_bytes
+        ):
             super().on_header(name, value)
         else:
             self.transport.abort()

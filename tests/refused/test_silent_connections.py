@@ -263,10 +263,11 @@ def test_the_descriptor_limit_is_raised_at_the_start() -> None:
         b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + b"a:\r\n" * 300 + b"\r\n",
         b"GET /healthz?" + b"x" * 400_000,
         b"GET /healthz HTTP/1.1\r\nX: " + b"x" * 400_000,
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 70_000 + b"\r\n\r\n",
         b"POST /api/v1/formula/check HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
         b"Transfer-Encoding: chunked\r\nTrailer: a\r\n\r\n0\r\na: " + b"x" * 400_000,
     ],
-    ids=["bytes of headers", "headers", "an address", "one header", "a trailer"],
+    ids=["bytes of headers", "headers", "an address", "one header", "all at once", "a trailer"],
 )
 def test_a_header_has_a_size(tmp_path: Path, sent: bytes) -> None:
     with serving(tmp_path) as address, socket.create_connection(address) as long:
