@@ -30,7 +30,7 @@ from tallymark.service.settings import ServiceSettings
 from tallymark.store import open_store
 from tallymark.web.site import make_site
 
-ATTEMPTS, AGENTS, CHALLENGES, TRACES = 50_000, 5_000, 200, 20_000
+ATTEMPTS, AGENTS, CHALLENGES, TRACES = 25_000, 6_000, 200, 20_000
 LARGE = 5_000
 """A table of so many rows is large."""
 TICK = 1_000
