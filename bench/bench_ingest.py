@@ -247,7 +247,7 @@ def ingest(name: str) -> MakeSides:
 
             def take() -> float:
                 found = spend(lambda raw: take_in(intake, raw), OURS)
-                while database.store.traces.settle(time.time() + SETTLED):
+                while database.store.traces.finalise(time.time() + SETTLED):
                     pass
                 return found
 

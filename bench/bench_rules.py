@@ -58,7 +58,7 @@ def keep_traces(store: Store, count: int) -> None:
     """All of them, settled, and looked at before there is a rule."""
     intake = TraceIntake(store, settings=TraceSettings, clock=lambda: NOW)
     intake.load(make_trace(number) for number in range(count))
-    while store.traces.settle(NOW + 1, 5000):
+    while store.traces.finalise(NOW + 1, 5000):
         pass
     RuleWork(store, RemoteRules(), lambda: NOW + 1, seconds=1e9).decide()
 

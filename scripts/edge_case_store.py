@@ -44,7 +44,7 @@ def fill_edges(app: App) -> None:
     _fill_runs(app.store, now)
     intake = TraceIntake(app.store)
     intake.load([_make_trace(now)])
-    app.store.traces.settle(now + 60)
+    app.store.traces.finalise(now + 60)
 
 
 def _make_challenge(name: str, title: str, **fields: object) -> Challenge:

@@ -121,7 +121,7 @@ def load_traces(store: Store, count: int) -> None:
     pieces = make_pieces(count)
     while some := tuple(islice(pieces, 2_000)):
         store.traces.keep(KeepTraces(tenant="default", at=NOW, pieces=some))
-    while store.traces.settle(NOW + 1000, limit=20_000):
+    while store.traces.finalise(NOW + 1000, limit=20_000):
         pass
     score_traces(store)
 
@@ -163,5 +163,5 @@ def load_long_trace(store: Store, spans: int) -> None:
     )
     accounts = AccountService(store)
     TraceIntake(store, settings=lambda: accounts.find_settings().traces).load([trace])
-    while store.traces.settle(NOW + 1e9):
+    while store.traces.finalise(NOW + 1e9):
         pass

@@ -90,7 +90,7 @@ def fill(store: Store, size: Size) -> None:
     for nth in range(size.runs):
         _fill_run(store, dice, nth)
     TraceIntake(store).load(_make_trace(dice, nth) for nth in range(size.traces))
-    while store.traces.settle(9e9):
+    while store.traces.finalise(9e9):
         pass
     traces = Resources.over(store, caller=Caller("default", "reporter", "alice")).traces
     for nth in range(0, size.traces, 3):
@@ -404,7 +404,7 @@ def _load(folder: Path, told: dict[str, list[dict[str, Any]]]) -> None:
                 continue
             tally("load", kind, folder / f"{part}-{kind}.parquet", "--db", db)
             with open_store(db) as store:
-                while store.traces.settle(9e9):
+                while store.traces.finalise(9e9):
                     pass
                 wanted = [row for row in told[kind] if part == "all" or question.fits(row)]
                 left = [_forget(row, question) for row in wanted]

@@ -336,7 +336,7 @@ def find_places(store: Store) -> dict[str, str]:
         "four": "&".join(f"run={each.id}" for each in desk),
         "attempt": str(boards.top("bean-counter", limit=2)[1].attempt),
         "words": str(boards.top("fewest-words", limit=3)[2].attempt),
-        "mine": store.figures.attempts_of(COMPETITOR, limit=1)[0].id,
+        "mine": store.contest_stats.attempts_of(COMPETITOR, limit=1)[0].id,
     }
 
 

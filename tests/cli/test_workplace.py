@@ -11,7 +11,7 @@ from tests.http.conftest import Server, listening, run_server
 
 from tallymark.cli import workplace
 from tallymark.cli.progress import QuietWatch
-from tallymark.cli.workplace import open_work
+from tallymark.cli.workplace import open_checkpoint
 from tallymark.client import Client
 from tallymark.errors import NotAllowed, NotFound, WorkFailed
 from tallymark.runs.run import Run
@@ -61,7 +61,7 @@ def run_here(work: workplace.Work) -> list[Run]:
 
 
 def test_a_run_is_kept_there_as_it_was_here(there: Client) -> None:
-    with open_work(there) as work:
+    with open_checkpoint(there) as work:
         runs = run_here(work)
         assert work.hand_over(runs) == []
         assert work.hand_over(runs) == []  # as if the answer had been lost
@@ -69,7 +69,7 @@ def test_a_run_is_kept_there_as_it_was_here(there: Client) -> None:
     kept = there.runs.load(here.record.id)
     assert (kept.score, kept.record.status) == (here.score, "completed")
     assert [each.key for each in kept.results] == [each.key for each in here.results]
-    with open_work(there) as work:
+    with open_checkpoint(there) as work:
         assert work.app.store.runs() == []
         with pytest.raises(NotFound, match="there is no unsent run"):
             work.find_finished(here.record.id)
@@ -82,7 +82,7 @@ def test_all_of_many_traces_are_there_not_only_those_that_are_shown(
     many = 2 * RESULTS_SHOWN + 5
     span = {"span_id": "a", "name": "answer", "span_type": "generation"}
     traces = [{"trace_id": f"t{n}", "name": "t", "spans": [span]} for n in range(many)]
-    with open_work(there) as work:
+    with open_checkpoint(there) as work:
         read = map(Trace.from_dict, traces)
         scored = ScoredTraces(read, [load_scorer("no_errors")], store=work.app.store)
         assert len(list(scored)) == many
@@ -101,7 +101,7 @@ def test_what_broke_off_is_here_until_all_of_it_is_there(
             raise WorkFailed("the server is away")
         return keep(run)
 
-    with open_work(there) as work:
+    with open_checkpoint(there) as work:
         (here,) = run_here(work)
         monkeypatch.setattr(there.runs, "create", break_off)
         with pytest.raises(WorkFailed, match="away"):
@@ -110,7 +110,7 @@ def test_what_broke_off_is_here_until_all_of_it_is_there(
             here.record.id
         )
     assert there.runs.load(here.record.id).record.status == "cancelled"
-    with open_work(there) as work:
+    with open_checkpoint(there) as work:
         finished = work.find_finished("latest")
         assert finished is not None
         assert work.hand_over([finished]) == []
@@ -122,7 +122,7 @@ def test_nothing_is_begun_that_the_server_would_not_take(
     server: Server, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with Client(url, server.keys["victor"]) as client, open_work(client) as work:
+    with Client(url, server.keys["victor"]) as client, open_checkpoint(client) as work:
         with pytest.raises(NotAllowed, match="takes no runs from a key of the role 'viewer'"):
             work.check()
         assert not (tmp_path / ".tally").exists()

@@ -43,7 +43,7 @@ def test_what_exporters_send_is_what_is_shown(shared: Server, name: str) -> None
         answered = send(shared, body, **kind)
         assert (answered.status_code, answered.content) == (200, b"{}" if kind is JSON else b"")
         assert answered.headers["content-type"] == kind["Content-Type"]
-    shared.service.app.store.traces.settle(time.time() + 1000)  # some are sent twice
+    shared.service.app.store.traces.finalise(time.time() + 1000)  # some are sent twice
     newest = shared.v1("victor", "GET", "/traces?limit=100").json()["items"]
     asked = {each["asked"] for each in newest if each["tools"]}
     assert asked & {"How warm is it in Paris?", "Who wrote Emma?", "Add 2 and 3.", "Rain in Oslo?"}
@@ -65,7 +65,7 @@ def test_what_was_asked_is_the_users_question_and_not_what_a_tool_was_given(
     for body in [spans] if together else [[each] for each in spans]:
         assert send(server, as_protobuf(*body)).status_code == 200
     if settled:
-        server.service.app.store.traces.settle(time.time() + 1000)
+        server.service.app.store.traces.finalise(time.time() + 1000)
     (listed,) = server.v1("victor", "GET", "/traces").json()["items"]
     assert (listed["asked"], listed["tools"]) == ("Refund order 17", ["search"])
     shown = server.v1("victor", "GET", f"/traces/{listed['id']}").json()["trace"]

@@ -45,7 +45,7 @@ def test_what_comes_in_is_scored_and_what_was_there_is_backfilled(server: Server
     settings = {"quiet_s": 0.1}
     assert server.v1("alice", "PATCH", "/traces/settings", json=settings).status_code == 200
     send(server, "0" * 31 + "1")
-    decisions = server.service.app.store.decisions
+    decisions = server.service.app.store.rule_outcomes
     wait_for(
         server,
         "/traces",  # settled, and looked at while there is no rule

@@ -277,7 +277,7 @@ def test_waiting_for_a_score_holds_no_thread(empty_url: str) -> None:
             path = f"/attempts/{entered.json()['attempt']['id']}/submission"
             answer = {"answer": {"durations.py": "x = 1"}}
             waiting = asyncio.create_task(site.v1("bob", "POST", path, json=answer))
-            bell = site.service.app.store.jobs.bell
+            bell = site.service.app.store.jobs.wakeups
             await until(lambda: bool(bell._waiting))
             again = await site.v1("bob", "POST", path, json=answer)
             assert (again.status_code, again.json()["attempt"]["state"]) == (202, "submitted")

@@ -32,7 +32,7 @@ def send(desk: Desk, *spans: object, limits: SpanLimits | None = None) -> Taken:
 
 def settle(desk: Desk) -> None:
     desk.clock.now += 30
-    desk.store.traces.settle(desk.clock())
+    desk.store.traces.finalise(desk.clock())
 
 
 def test_a_formula_scores_what_a_version_holds(desk: Desk) -> None:

@@ -110,7 +110,7 @@ class Player:
 
     def score_traces(self) -> None:
         """Settle traces and apply the rules, as workers do."""
-        self.store.traces.settle(self.clock[0] + 3600.0)
+        self.store.traces.finalise(self.clock[0] + 3600.0)
         RuleWork(self.store, RemoteRules(), lambda: self.clock[0]).decide()
         for each in self.store.rules.list():
             RuleWork(self.store, RemoteRules(), lambda: self.clock[0]).score(each.id)

@@ -71,7 +71,7 @@ def test_an_honest_agent_is_scored_after_another_ended_the_plugin_five_times(
         assert paused.outcome is not None
         assert str(paused.outcome.error).startswith("the plugin is paused for mallory: 5 of its")
         assert report(later, "bob", 8).state == "scored"
-    (kept,) = games.store.pauses.all()
+    (kept,) = games.store.plugin_quarantine.all()
     assert (kept.challenge, kept.agent, kept.deadly) == ("sums", "mallory", 5)
     assert [entry.event for entry in games.store.challenges.audit("sums")][-1] == "paused"
 
@@ -90,7 +90,7 @@ def test_rescoring_costs_no_honest_attempt_its_score(games: Competition) -> None
         assert sorted(scores(games, agent)) == [2.0 * rating for rating in range(4)]
     assert scores(games, "mallory") == [None] * 7
     assert [each.agent for each in games.store.boards.top("sums")][:3] == ["alice", "bob", "carol"]
-    assert [each.agent for each in games.store.pauses.all()] == ["mallory"]
+    assert [each.agent for each in games.store.plugin_quarantine.all()] == ["mallory"]
 
 
 def test_who_is_resumed_is_scored_again(games: Competition) -> None:
@@ -106,12 +106,14 @@ def test_who_is_resumed_is_scored_again(games: Competition) -> None:
     with closing(in_another_process(games)) as later:
         again = later.resume("sums", "mallory")
     assert again.attempts == 8
-    assert [each.deadly for each in games.store.pauses.all()] == [5]  # it loops as before
+    assert [each.deadly for each in games.store.plugin_quarantine.all()] == [
+        5
+    ]  # it loops as before
     games.rescore("sums", apply=True, config={"factor": 9})
     assert scores(games, "mallory") == [None] * 8  # the code is the same, and so is the pause
     assert games.resume("sums").undefined == 0
     assert scores(games, "mallory")[::-1] == [9 * rating for rating in ratings]
-    assert games.store.pauses.all() == []
+    assert games.store.plugin_quarantine.all() == []
     with pytest.raises(InvalidInput, match="nobody is paused at sums"):
         games.resume("sums")
 
@@ -149,4 +151,4 @@ def test_a_plugin_that_is_broken_for_everybody_changes_nothing(
             games.rescore("sums", apply=apply, folder=worse)
     assert games.store.challenges.get("sums").version == version
     assert [scores(games, f"agent-{at}") for at in range(12)] == [[float(at)] for at in range(12)]
-    assert games.store.pauses.all() == []
+    assert games.store.plugin_quarantine.all() == []

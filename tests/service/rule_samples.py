@@ -91,7 +91,7 @@ class Desk:
         intake = TraceIntake(self.store, settings=TraceSettings, clock=self.clock)
         intake.load(traces)
         self.clock.now += 1
-        self.store.traces.settle(self.clock())
+        self.store.traces.finalise(self.clock())
 
     def work(self, **more: Any) -> RuleWork:
         """A worker's hands."""

@@ -61,21 +61,21 @@ def test_results_come_as_they_are_done_where_order_is_not_asked_for() -> None:
 def test_what_is_kept_is_not_done_again(tmp_path: Path) -> None:
     engine = SerialEngine()
     with open_store(str(tmp_path / "a.db")) as store:
-        with store.open_work("w") as kept:
+        with store.open_checkpoint("w") as kept:
             found = BulkWork(engine, kept).do(Doubling(), BLOCKS)
             assert [next(found) for _ in range(4)] == DOUBLED[:4]
             found.close()
         before = engine.done
-        with store.open_work("w") as kept:
+        with store.open_checkpoint("w") as kept:
             assert len(kept.keys) == before
             assert list(BulkWork(engine, kept).do(Doubling(), BLOCKS)) == DOUBLED
         assert engine.done == len(BLOCKS)
 
 
 def test_other_items_in_the_place_of_kept_ones_are_done(tmp_path: Path) -> None:
-    with open_store(str(tmp_path / "a.db")) as store, store.open_work("w") as kept:
+    with open_store(str(tmp_path / "a.db")) as store, store.open_checkpoint("w") as kept:
         list(BulkWork(SerialEngine(), kept).do(Doubling(), BLOCKS))
-    with open_store(str(tmp_path / "a.db")) as store, store.open_work("w") as kept:
+    with open_store(str(tmp_path / "a.db")) as store, store.open_checkpoint("w") as kept:
         changed = [("a", [7]), *BLOCKS[1:], ("b", [1]), ("c", [1])]
         found = list(BulkWork(SerialEngine(), kept).do(Doubling(), changed))
         assert found == [("a", [14]), *DOUBLED[1:], ("b", [2]), ("c", [2])]

@@ -130,7 +130,7 @@ def end_later(app: App, begun: threading.Event) -> threading.Thread:
 
     def end() -> None:
         (claimed,) = app.store.job_queue.claim(["score"], 1)
-        app.store.jobs.bell.hold(claimed.id)
+        app.store.jobs.wakeups.hold(claimed.id)
         begun.wait(30)
         app.store.job_queue.finish(claimed, "result")
 
@@ -168,7 +168,7 @@ def test_waiting_ends_without_the_job(app: App, jobs: JobService) -> None:
     job = add(app)
     assert asyncio.run(jobs.await_end(job.id, 0.0)).state == "queued"
     assert asyncio.run(jobs.await_end(job.id, 0.0)).state == "queued"
-    assert not app.store.jobs.bell._waiting
+    assert not app.store.jobs.wakeups._waiting
 
 
 def test_a_job_that_another_process_ends_is_found_by_looking(app: App, jobs: JobService) -> None:

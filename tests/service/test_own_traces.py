@@ -32,7 +32,7 @@ def test_spans_come_to_our_own_intake_and_no_more_than_there_were(tmp_path: Path
             pass
         stop()  # which sends all that there is
         store = server.service.app.store
-        store.traces.settle(1e12)
+        store.traces.finalise(1e12)
         first = _list_names(server)
         assert first["GET /api/v1/runs"] == 1
         assert first["sandbox plugin"] == 1

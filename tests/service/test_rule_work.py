@@ -62,7 +62,7 @@ def test_two_who_score_the_same_store_it_once(desk: Desk) -> None:
     desk.load([make_trace(n) for n in range(20)])
     desk.work().decide()
     together = threading.Barrier(2)
-    due = desk.store.decisions.due
+    due = desk.store.rule_outcomes.due
 
     def find_due(*args: Any, **more: Any) -> Any:
         found = due(*args, **more)
@@ -70,7 +70,7 @@ def test_two_who_score_the_same_store_it_once(desk: Desk) -> None:
             together.wait(30)
         return found
 
-    desk.store.decisions.due = find_due  # type: ignore[method-assign]
+    desk.store.rule_outcomes.due = find_due  # type: ignore[method-assign]
     done: list[int] = []
     threads = [
         threading.Thread(target=lambda: done.append(desk.work().score(rule.id))) for _ in "ab"
@@ -218,11 +218,13 @@ def test_a_cap_holds_among_many_who_reserve_at_once(desk: Desk) -> None:
     rule = desk.add_rule({**POLITE, "cap_count": 7})
     desk.load([make_trace(n) for n in range(40)])
     desk.work().decide()
-    due = desk.store.decisions.due(rule, now=desk.clock(), limit=40)
+    due = desk.store.rule_outcomes.due(rule, now=desk.clock(), limit=40)
     granted: list[int] = []
 
     def reserve(part: Any) -> None:
-        found = desk.store.decisions.reserve(rule, [(each, 0.0) for each in part], now=desk.clock())
+        found = desk.store.rule_outcomes.reserve(
+            rule, [(each, 0.0) for each in part], now=desk.clock()
+        )
         granted.append(len(found.traces))
 
     threads = [threading.Thread(target=reserve, args=(due[n::4],)) for n in range(4)]
@@ -382,8 +384,8 @@ def test_what_the_dead_had_set_aside_counts_as_spent(desk: Desk) -> None:
     rule = desk.add_rule(judge(cap_cost=0.05, reserve=0.01))
     desk.load([make_trace(n) for n in range(9)])
     desk.work().decide()
-    due = desk.store.decisions.due(rule, now=desk.clock(), limit=3)
-    desk.store.decisions.reserve(rule, [(each, 0.01) for each in due], now=desk.clock())
+    due = desk.store.rule_outcomes.due(rule, now=desk.clock(), limit=3)
+    desk.store.rule_outcomes.reserve(rule, [(each, 0.01) for each in due], now=desk.clock())
     desk.settle()  # whoever takes over
     (today,) = desk.rules.spending("kind").days
     assert today.spent == pytest.approx(0.05)
@@ -399,8 +401,8 @@ def test_prices_say_what_a_verdict_can_cost_at_most(lone: Desk) -> None:
     amount = scoring.find_amount(make_context(make_trace(1)))
     # Asked twice at most, each time a few thousand bytes, which are no more tokens.
     assert 2 * 0.1 < amount < 2 * 0.5
-    due = lone.store.decisions.due(rule, now=lone.clock(), limit=1)
-    granted = lone.store.decisions.reserve(rule, [(due[0], amount)], now=lone.clock())
+    due = lone.store.rule_outcomes.due(rule, now=lone.clock(), limit=1)
+    granted = lone.store.rule_outcomes.reserve(rule, [(due[0], amount)], now=lone.clock())
     assert granted.traces[0].reserved == amount
 
 
@@ -497,7 +499,7 @@ def test_a_cancelled_backfill_leaves_nothing_waiting(desk: Desk) -> None:
     rule = desk.add_rule({**POLITE, "quiet": 600})
     made = desk.start_backfill("polite", NOON, NOON + 100)
     assert desk.work().backfill(made.id)["status"] == "queued"
-    assert desk.store.decisions.count_waiting(rule, made.id) == 5
+    assert desk.store.rule_outcomes.count_waiting(rule, made.id) == 5
     desk.store.backfills.end(made.id, "cancelled")
     assert desk.work().backfill(made.id)["status"] == "cancelled"
     assert desk.count("polite") == {}

@@ -49,14 +49,14 @@ def find_accounts(desk: Desk, name: str) -> list[tuple[int, float, int, float]]:
 
 def meanwhile(desk: Desk, name: str, happens: Callable[[], Any]) -> None:
     """Once, just before a step of whoever scores."""
-    step = getattr(desk.store.decisions, name)
+    step = getattr(desk.store.rule_outcomes, name)
 
     def work(*args: Any, **more: Any) -> Any:
-        setattr(desk.store.decisions, name, step)
+        setattr(desk.store.rule_outcomes, name, step)
         happens()
         return step(*args, **more)
 
-    setattr(desk.store.decisions, name, work)
+    setattr(desk.store.rule_outcomes, name, work)
 
 
 @pytest.fixture
@@ -215,7 +215,7 @@ def test_what_is_scored_at_once_is_kept_once_or_not_at_all(
     found = desk.store.backfills.get(made.id)
     assert (found.queued, found.scored) == (scored, scored)
     assert sum(each.scored for each in desk.store.rule_days.list(rule)) == scored
-    assert len(desk.store.decisions.list(rule, decision="scored")) == scored
+    assert len(desk.store.rule_outcomes.list(rule, decision="scored")) == scored
 
 
 def test_who_ends_a_backfill_waits_for_who_settles_before_it_takes_anything(desk: Desk) -> None:
@@ -259,7 +259,7 @@ def test_a_backfill_leaves_alone_what_waits_as_it_came_and_what_is_not_quiet(des
     assert desk.work().backfill(again.id)["scored"] == 1
     desk.settle()
     assert desk.count("polite") == {"scored": 1, "filtered": 1}
-    assert [each.backfill for each in desk.store.decisions.list(rule, decision="scored")] == [
+    assert [each.backfill for each in desk.store.rule_outcomes.list(rule, decision="scored")] == [
         again.id
     ]
 
@@ -272,7 +272,7 @@ def test_a_backfill_that_dies_while_it_stores_has_done_nothing(
     desk.rules.add(POLITE)
     made = desk.start_backfill("polite", NOON, NOON + 100)
     with monkeypatch.context() as broken:
-        broken.setattr(desk.store.decisions, "_write_scores", None)
+        broken.setattr(desk.store.rule_outcomes, "_write_scores", None)
         with pytest.raises(TypeError):
             desk.work().backfill(made.id)
     assert (desk.count("polite"), desk.store.backfills.get(made.id).last_key) == ({}, 0)
@@ -327,7 +327,7 @@ def test_what_a_backfill_may_score_is_looked_up_by_key(
 
     with monkeypatch.context() as patched:
         patched.setattr(QuickStatements, "read", listen)
-        lone.store.decisions.find_ready(rule, [(1, 1)], now=NOON)
+        lone.store.rule_outcomes.find_ready(rule, [(1, 1)], now=NOON)
     ((text, values),) = asked
     with lone.store._database.read() as connection:
         plan = read(QuickStatements(connection), f"EXPLAIN QUERY PLAN {text}", *values)

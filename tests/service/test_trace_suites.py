@@ -38,7 +38,7 @@ def make_asked(number: int, asked: str, **more: Any) -> Trace:
 
 def make_suite(store: Store, *traces: Trace, **options: Any) -> TracedSuite:
     TraceIntake(store, clock=CLOCK).load(traces)
-    store.traces.settle(CLOCK() + 1)
+    store.traces.finalise(CLOCK() + 1)
     ids = [each.trace_id for each in traces]
     return ask(store).make_suite(traces=ids, name="made", **options)
 

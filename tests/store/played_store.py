@@ -33,7 +33,7 @@ def fill(store: Store) -> None:
     spans = [span(name="ask", session__id="s1"), model_call(), tool_call()]
     intake.keep(*intake.read(as_json(*spans), "json"))
     intake.keep(*intake.read(as_json(span(2), model_call(trace=2)), "json"))
-    store.traces.settle(START + 1000.0)
+    store.traces.finalise(START + 1000.0)
     store.jobs.add(NewJob(kind="settle", subject="all", owner="operator"))
     store.job_queue.claim(["settle"], 1)
     store.set_secret("token", "a word that nobody knows")

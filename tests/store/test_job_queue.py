@@ -266,13 +266,13 @@ def test_attempts_that_were_left_get_a_job(store: Store, queue: JobQueue) -> Non
     other = store.for_tenant("other")
     for each in (store, other):
         each.challenges.publish(by("custom"), b"files", at=0.0)
-    queue.add_settling(1000.0)
+    queue.queue_unfinished_attempts(1000.0)
     assert store.jobs.list() == []
     submitted(store, at=990.0)
-    queue.add_settling(1000.0)
+    queue.queue_unfinished_attempts(1000.0)
     assert store.jobs.list() == []  # it is on its way
     for _ in range(2):
-        queue.add_settling(1060.0)
+        queue.queue_unfinished_attempts(1060.0)
     assert [(each.kind, each.state) for each in store.jobs.list()] == [("settle", "queued")]
     assert other.jobs.list() == []
 

@@ -11,19 +11,19 @@ from tallymark.store.jobs import NewJob
 
 def test_a_job_that_is_added_wakes_the_workers(sqlite_store: Store) -> None:
     event = threading.Event()
-    sqlite_store.job_queue.bell.wake(event)
+    sqlite_store.job_queue.wakeups.wake(event)
     sqlite_store.for_tenant("other").jobs.add(NewJob(kind="score", subject="a1"))
     assert event.is_set()
     event.clear()
-    sqlite_store.job_queue.bell.leave(event)
-    sqlite_store.jobs.bell.ring()
+    sqlite_store.job_queue.wakeups.leave(event)
+    sqlite_store.jobs.wakeups.ring()
     assert not event.is_set()
 
 
 def test_who_expects_a_job_is_told_of_its_end(sqlite_store: Store) -> None:
     store = sqlite_store
     job = store.jobs.add(NewJob(kind="score", subject="a1"))
-    future = store.jobs.bell.expect(job.id)
+    future = store.jobs.wakeups.expect(job.id)
     (claimed,) = store.job_queue.claim(["score"], 1)
     assert not future.done()
     store.job_queue.finish(claimed)

@@ -115,7 +115,7 @@ def test_what_is_rehearsed_is_not_told(store: Store) -> None:
 
 def test_what_follows_is_queued_by_whoever_looks(store: Store) -> None:
     play(store, "bob", an_outcome(11.0), at=20.0)
-    store.job_queue.add_announcing()
+    store.job_queue.queue_announcements()
     job = store.jobs.find("announce", "announce")
     assert job is not None
     assert job.state == "queued"

@@ -296,7 +296,7 @@ def fill_traces(store: Store, odd: str = "") -> None:
         for number in range(1, 9)
     ]
     TraceIntake(store, clock=lambda: NOW - 60).load(traces)
-    store.traces.settle(NOW)
+    store.traces.finalise(NOW)
     rules = Resources.over(store, clock=lambda: NOW - 20).rules
     rules.add({"name": "short", "formula": "1 - min(1, duration / 3)", "filter": "service:desk"})
     alice = Caller("default", "reporter", "alice")

@@ -28,7 +28,7 @@ from tallymark.cli.run import name_file
 from tallymark.cli.run_output import print_runs
 from tallymark.cli.session import find_server, open_resources
 from tallymark.cli.streams import print_json
-from tallymark.cli.workplace import open_work
+from tallymark.cli.workplace import open_checkpoint
 from tallymark.errors import InvalidInput, NotFound, WorkFailed
 from tallymark.text import (
     Table,
@@ -199,7 +199,7 @@ def _rescore_run(
     from tallymark.suites.rechecks import rescore as rescore_here  # noqa: PLC0415 (loads all checks)
     from tallymark.suites.suite_file import load_suite  # noqa: PLC0415 (loads all checks)
 
-    with show_progress("rescoring") as update, open_work(tally) as work:
+    with show_progress("rescoring") as update, open_checkpoint(tally) as work:
         before, other = tally.runs.load(run, traces=True), None
         if suite is not None:
             options = work.fill_in(RunOptions())

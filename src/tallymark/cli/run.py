@@ -43,7 +43,7 @@ from tallymark.cli.run_output import (
     hand_over,
 )
 from tallymark.cli.session import name_server, open_resources
-from tallymark.cli.workplace import open_work
+from tallymark.cli.workplace import open_checkpoint
 from tallymark.errors import InvalidInput, Place, Problem, TallymarkError, WorkFailed
 from tallymark.runs.gates import find_shortfall
 from tallymark.runs.tally import Tally
@@ -201,7 +201,7 @@ def run(  # noqa: PLR0913, PLR0917 (the options of a command)
     # asyncio would warn about programs that are stopped with a run.
     logging.getLogger("asyncio").addHandler(logging.NullHandler())
     # What a user's code prints must not get into our JSON document.
-    with open_resources(db, server) as tally, open_work(tally) as work:
+    with open_resources(db, server) as tally, open_checkpoint(tally) as work:
         if baseline is not None and baseline.startswith(BRANCH):
             baseline = find_branch_run(tally, baseline, _find_suite(tally, suite, resume))
         before = tally.runs.load(baseline) if baseline is not None else None

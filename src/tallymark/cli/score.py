@@ -34,7 +34,7 @@ from tallymark.cli.run_output import (
 )
 from tallymark.cli.session import name_server, open_resources
 from tallymark.cli.streams import read_text
-from tallymark.cli.workplace import open_work
+from tallymark.cli.workplace import open_checkpoint
 from tallymark.engine.engine_choice import choose_engine
 from tallymark.errors import CutShort, InvalidInput, TraceError
 from tallymark.runs.gates import (
@@ -207,7 +207,7 @@ def score(  # noqa: PLR0913, PLR0917 (the options of a command)
     if any(suites) != all(suites):
         raise InvalidInput("give either traces or Python suites, not both")
     # What a user's code prints must not get into our JSON document.
-    with open_resources(db, server) as tally, open_work(tally) as work:
+    with open_resources(db, server) as tally, open_checkpoint(tally) as work:
         app = work.app
         if not no_keep:
             work.check()

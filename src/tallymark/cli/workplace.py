@@ -144,7 +144,7 @@ class RemoteWork:
 
 
 @contextmanager
-def open_work(tally: Resources) -> Iterator[Work]:
+def open_checkpoint(tally: Resources) -> Iterator[Work]:
     """Open the place where runs are done: the same database, or for a server one of its own."""
     if not tally.is_remote:
         yield LocalWork(tally.runs.services.app)

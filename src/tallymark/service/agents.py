@@ -348,7 +348,9 @@ class Agents(Resource):
     ) -> Sequence[AttemptRecord]:
         """List an agent's attempts that have ended, newest first."""
         public = self._check_list(None, live)
-        found = self.store.figures.attempts_of(handle, limit=limit, offset=offset, as_frozen=public)
+        found = self.store.contest_stats.attempts_of(
+            handle, limit=limit, offset=offset, as_frozen=public
+        )
         sees = {
             each.challenge: sees_words(self.services, self.caller, each)
             for each in {each.challenge: each for each in found}.values()
@@ -388,7 +390,7 @@ class Agents(Resource):
         self, standings: Sequence[PlaceOnBoard], public: bool
     ) -> dict[str, AgentPlace]:
         best = [each.standing.attempt for each in standings if each.standing.attempt is not None]
-        numbers = self.store.figures.numbers(best, as_frozen=public)
+        numbers = self.store.contest_stats.numbers(best, as_frozen=public)
         return {
             each.kept.challenge.name: _make_place(
                 each.kept.challenge,

@@ -418,19 +418,21 @@ class Attempts(Resource):
     def list_own(self, agent: str, limit: int) -> Sequence[AttemptRecord]:
         """List an agent's own attempts at all challenges, newest first."""
         handle = speak_for(self.caller, agent)
-        found = self.store.figures.newest_attempts(agent=handle, limit=limit, as_frozen=False)
+        found = self.store.contest_stats.newest_attempts(agent=handle, limit=limit, as_frozen=False)
         return [describe_attempt(each) for each in found]
 
     def list_open(self, agent: str) -> Sequence[AttemptRecord]:
         """List an agent's open attempts."""
         handle = speak_for(self.caller, agent)
-        return [describe_attempt(each) for each in self.store.figures.open_attempts_of(handle)]
+        return [
+            describe_attempt(each) for each in self.store.contest_stats.open_attempts_of(handle)
+        ]
 
     def list_newest(
         self, challenges: Collection[str], limit: int, live: bool | None = None
     ) -> Sequence[AttemptRecord]:
         """List the newest attempts at any of these challenges, without words on answers."""
-        found = self.store.figures.newest_attempts(
+        found = self.store.contest_stats.newest_attempts(
             limit=limit,
             as_frozen=is_public(self.caller, live),
             at=challenges,
@@ -459,7 +461,7 @@ class Attempts(Resource):
             place=find_place(store, stored.challenge, attempt, public=view.public),
             agents=store.boards.size(attempt.challenge, as_frozen=view.public),
             hides_rating=hides_rating,
-            change=None if hides_rating else store.figures.change_by(attempt, only),
+            change=None if hides_rating else store.contest_stats.change_by(attempt, only),
         )
 
     def find_own(self, attempt: str) -> StoredAttempt:

@@ -199,7 +199,7 @@ class Boards(Resource):
     def history(self, name: Name, live: Live = None) -> BoardHistory:
         """Get the values of all agents on a board, and how many attempts were made by day."""
         public = view_challenge(self.services, self.caller, name, live).public
-        figures = self.store.figures
+        figures = self.store.contest_stats
         return BoardHistory(
             values=figures.values(name, as_frozen=public), days=figures.days(name, as_frozen=public)
         )
@@ -288,7 +288,7 @@ class Boards(Resource):
             lines = [line for _, top in tops.values() for line in top]
             names = self.store.agents.names({each.agent for each in lines})
             best = [each.attempt for each in lines if each.attempt is not None]
-            numbers = self.store.figures.numbers(best, as_frozen=not live) if best else {}
+            numbers = self.store.contest_stats.numbers(best, as_frozen=not live) if best else {}
         found = []
         for view in views:
             name = view.stored.challenge.name
@@ -330,7 +330,7 @@ class Boards(Resource):
         boards, agents = self.store.boards, self.store.agents
         name, public, wanted = view.stored.challenge.name, view.public, text.casefold()
         if size > _SMALL:
-            near = self.store.figures.agents(text=text, limit=_MATCHING)
+            near = self.store.contest_stats.agents(text=text, limit=_MATCHING)
             found = [boards.standing(name, each.handle, as_frozen=public) for each in near]
             return sorted((each for each in found if each), key=lambda each: each.rank)
         lines = boards.top(name, limit=_SMALL, as_frozen=public)
@@ -345,7 +345,7 @@ class Boards(Resource):
         self, view: ChallengeView, lines: Sequence[Standing], size: int
     ) -> list[Standing]:
         best = [each.attempt for each in lines if each.attempt is not None]
-        numbers = self.store.figures.numbers(best, as_frozen=view.public)
+        numbers = self.store.contest_stats.numbers(best, as_frozen=view.public)
         likely = self._find_likely(view, size)
         return [
             msgspec.structs.replace(line, likely=likely[line.agent])
@@ -359,7 +359,7 @@ class Boards(Resource):
         challenge = view.stored.challenge
         if challenge.scoring.strategy != "custom" or view.hides_live or not 1 < size <= _REPEATED:
             return {}
-        scores = self.store.figures.scores(challenge.name, most=_MOST_TRIES)
+        scores = self.store.contest_stats.scores(challenge.name, most=_MOST_TRIES)
         if not scores:
             return {}
         from tallymark.challenges import likely_places  # noqa: PLC0415 (formulas)

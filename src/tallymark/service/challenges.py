@@ -352,7 +352,7 @@ class Challenges(Resource):
         if challenge is not None:
             self.store.challenges.find(challenge)
         place = read_cursor(cursor, int)
-        first, figures = place[0] if place else 0, self.store.figures
+        first, figures = place[0] if place else 0, self.store.contest_stats
         found = figures.waiting(challenge, limit=limit + 1, offset=first)
         return WaitingAttempts(
             items=[
@@ -376,7 +376,7 @@ class Challenges(Resource):
     @operation("GET /challenges/{name}/attempts/count", ORGANISERS, noun="count")
     def count_attempts(self, name: Name) -> int:
         """Count all attempts at a challenge."""
-        return self.store.figures.count_attempts(name)
+        return self.store.contest_stats.count_attempts(name)
 
     @operation("GET /pauses", ORGANISERS)
     def pauses(
@@ -388,13 +388,13 @@ class Challenges(Resource):
         """List agents whose attempts ended a plugin's process too often to be scored."""
         if not self.store.exists:
             return Page(items=[])
-        return slice_page(self.store.pauses.all(challenge), limit, cursor)
+        return slice_page(self.store.plugin_quarantine.all(challenge), limit, cursor)
 
     @operation("POST /challenges/{name}/resume", ORGANISERS, rate="work")
     def resume(self, name: Name, agent: Handle | None = None) -> Resumed:
         """Let a plugin score paused agents again, and score the attempts that waited for it."""
         done = self.services.competition.resume(name, agent)
-        again = [each.agent for each in self.store.pauses.all(name)]
+        again = [each.agent for each in self.store.plugin_quarantine.all(name)]
         return Resumed(**msgspec.structs.asdict(done), paused_again=again)
 
     def _publish(
@@ -453,7 +453,7 @@ class Challenges(Resource):
         """True if a request should not wait for the job; a command of the owner does."""
         if self.caller is None or self.store.challenges.get(name).kind == "versus":
             return False  # versus is refused at once
-        return self.store.figures.count_attempts(name) > MOST_AT_ONCE
+        return self.store.contest_stats.count_attempts(name) > MOST_AT_ONCE
 
 
 def find_state(view: ChallengeView) -> State:

@@ -485,7 +485,7 @@ class Competition:
         alone = plan.need != "score" or plan.old.constraints != plan.new.constraints
         if engine is None or alone or not isinstance(plugin, SandboxedPlugin):
             return nullcontext(plan)
-        if self.store.figures.count_attempts(plan.old.name) <= _AT_ONCE:
+        if self.store.contest_stats.count_attempts(plan.old.name) <= _AT_ONCE:
             return nullcontext(plan)
         from tallymark.service.rescore_blocks import rescore_on_engine  # noqa: PLC0415 (few need it)
 
@@ -493,7 +493,7 @@ class Competition:
 
     def resume(self, name: str, agent: str | None = None) -> Rescoring:
         """Ends the pause of an agent, or of all that are paused, and scores what waited for it."""
-        paused = [each.agent for each in self.store.pauses.all(name)]
+        paused = [each.agent for each in self.store.plugin_quarantine.all(name)]
         agents = sorted(set(paused)) if agent is None else [agent]
         if not agents or not set(agents) <= set(paused):
             who = "nobody is" if agent is None else f"{agent!r} is not"

@@ -206,7 +206,7 @@ class JobService:
             with self._expect(job_id) as told:
                 job = await to_thread.run_sync(self.store.jobs.get, job_id)
                 left = deadline - time.monotonic()
-                if job.ended or left <= 0 or self.store.jobs.bell.is_stopped:
+                if job.ended or left <= 0 or self.store.jobs.wakeups.is_stopped:
                     return job
                 ended = asyncio.wrap_future(told)
                 await asyncio.wait([ended], timeout=min(left, self._find_pause(job_id, pause)))
@@ -215,7 +215,7 @@ class JobService:
     @contextmanager
     def _expect(self, job_id: str) -> Iterator[Future[None]]:
         """Before the first look, so that no end falls between the two."""
-        bell = self.store.jobs.bell
+        bell = self.store.jobs.wakeups
         told = bell.expect(job_id)
         try:
             yield told
@@ -223,4 +223,4 @@ class JobService:
             bell.forget(job_id, told)
 
     def _find_pause(self, job_id: str, pause: float) -> float:
-        return _HELD if self.store.jobs.bell.is_held(job_id) else pause
+        return _HELD if self.store.jobs.wakeups.is_held(job_id) else pause

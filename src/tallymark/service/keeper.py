@@ -56,7 +56,7 @@ class Keeper:
         """Settles all that was quiet by now; how many were due."""
         done = 0
         while not self._stopping.is_set():
-            found = self._app.store.traces.settle(self._clock(), _AT_ONCE)
+            found = self._app.store.traces.finalise(self._clock(), _AT_ONCE)
             self._looked = time.monotonic()
             done += found
             if found < _AT_ONCE:

@@ -85,7 +85,7 @@ def rescore_on_engine(
     work = PluginRescoring(plan.new, store.tenant, plugin.code, files, policy)
     old = (plan.old.name, plan.old.version)
     name = hash_work("rescore", old, plan.new, plugin.code_hash, plugin.code.name, policy)
-    with store.open_work(name) as kept, choice.open() as engine:
+    with store.open_checkpoint(name) as kept, choice.open() as engine:
 
         def rescore(pages: Iterable[Page]) -> Iterator[tuple[Page, list[Rescored]]]:
             before = dict(plugin.deaths)

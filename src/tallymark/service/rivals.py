@@ -85,7 +85,7 @@ def _list_leads(
     if not challenge.scoring.dimensions or attempt.outcome is None:
         return []
     best = str(theirs.attempt)
-    found = store.figures.numbers([best], as_frozen=public).get(best)
+    found = store.contest_stats.numbers([best], as_frozen=public).get(best)
     if found is None or found.by_earlier_rule:
         return []
     own, other = attempt.outcome.dimensions, found.dimensions

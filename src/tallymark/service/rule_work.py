@@ -79,11 +79,11 @@ class RuleWork:
     def decide(self) -> dict[str, Any]:
         """Looks at all new traces with all active rules."""
         looked = waiting = 0
-        while not self._over and (seen := self.store.decisions.undecided(LOOKED_AT)):
+        while not self._over and (seen := self.store.rule_outcomes.undecided(LOOKED_AT)):
             rules = self.store.rules.list(state="active")
             pairs = [(key, version) for key, version, _ in seen]
             found = [self.look(each, seen) for each in rules]
-            waiting += self.store.decisions.look(pairs, found, now=self.clock())
+            waiting += self.store.rule_outcomes.look(pairs, found, now=self.clock())
             looked += len(seen)
         return {"traces": looked, "waiting": waiting}
 
@@ -120,7 +120,7 @@ class RuleWork:
             if rule.trouble is not None and probing:
                 lot = 1  # a judge that did not answer gets one trace before it gets many
             probing = False
-            due = self.store.decisions.due(rule, now=self.clock(), limit=lot, backfill=backfill)
+            due = self.store.rule_outcomes.due(rule, now=self.clock(), limit=lot, backfill=backfill)
             if not due:
                 break
             fresh = self._choose_fresh(rule, due, backfill)
@@ -143,7 +143,7 @@ class RuleWork:
             if each.newest != each.version or each.rule_version < rule.version_id
         ]
         if old:
-            self.store.decisions.let_go(rule, old, now=self.clock(), backfill=backfill)
+            self.store.rule_outcomes.let_go(rule, old, now=self.clock(), backfill=backfill)
         # A version of the rule that came just now is looked up with the next lot.
         return [
             each
@@ -185,7 +185,7 @@ class RuleWork:
                 return {"status": "queued", "after": 0.5}
             if self._look_further(rule, found):
                 continue
-            if not self.store.decisions.count_waiting(rule, number):
+            if not self.store.rule_outcomes.count_waiting(rule, number):
                 if self._find_rule(found) is not None:  # else that is why nothing waits
                     self.store.backfills.end(number, "done")
             else:  # for a judge that does not answer, or for what others have set aside
@@ -208,7 +208,7 @@ class RuleWork:
         outcomes = self._score_at_once(looked, backfill)
         ended = {each.due.pair for each in outcomes}
         rest = looked._replace(waiting=[each for each in looked.waiting if each not in ended])
-        self.store.decisions.look_back(
+        self.store.rule_outcomes.look_back(
             rest, outcomes, now=self.clock(), backfill=backfill.id, last_key=seen[-1][0]
         )
         return True
@@ -219,7 +219,7 @@ class RuleWork:
         scoring = self._open(rule) if self.engine is None and rule.trouble is None else None
         if scoring is None or scoring.is_reserved or not scoring.is_quick:
             return []
-        ready = self.store.decisions.find_ready(rule, looked.waiting, now=self.clock())
+        ready = self.store.rule_outcomes.find_ready(rule, looked.waiting, now=self.clock())
         found = _ScoredLot(self, rule, scoring, backfill.id).score_quickly(ready)
         return [each for each in found if each.decision != "waiting"]
 
@@ -327,7 +327,7 @@ class _ScoredLot:
         if not self.scoring.is_reserved:
             return [each for each, _ in traces]
         now = self.work.clock()
-        granted = self.work.store.decisions.reserve(
+        granted = self.work.store.rule_outcomes.reserve(
             self.rule, traces, now=now, backfill=self.backfill
         )
         return granted.traces
@@ -389,6 +389,6 @@ class _ScoredLot:
     def _store(self, outcomes: Sequence[Outcome]) -> None:
         if outcomes:
             now = self.work.clock()
-            self.stored += self.work.store.decisions.settle(
+            self.stored += self.work.store.rule_outcomes.write_results(
                 self.rule, outcomes, now=now, backfill=self.backfill
             )

@@ -270,7 +270,7 @@ class Rules(Resource):
         """List outcomes per trace with reasons, newest first."""
         before: Any = read_cursor(cursor, float, int, int, int)
         rule = self.store.rules.get(name)
-        found = self.store.decisions.list(
+        found = self.store.rule_outcomes.list(
             rule, decision=decision, trace=trace, before=before, limit=limit + 1
         )
         following = write_cursor(*found[limit - 1].place) if len(found) > limit else None

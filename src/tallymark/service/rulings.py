@@ -105,7 +105,7 @@ class Rulings:
             return None
         plugin = self.load_unpaused(challenge, folder)
         if isinstance(plugin, SandboxedPlugin):
-            known = self._store.pauses.known(self.find(challenge.name), plugin.code_hash)
+            known = self._store.plugin_quarantine.known(self.find(challenge.name), plugin.code_hash)
             plugin.deaths |= known
         return plugin
 
@@ -135,7 +135,7 @@ class Rulings:
         now = self._clock()
         read_at, known = self._pauses.get(code_hash, (None, {}))
         if read_at is None or abs(now - read_at) >= _PAUSES_KNOWN_S:
-            known = self._store.pauses.known(self.find(challenge.name), code_hash)
+            known = self._store.plugin_quarantine.known(self.find(challenge.name), code_hash)
             self._pauses[code_hash] = (now, known)
         return known
 

@@ -282,7 +282,7 @@ class Service:
 
     def stop_waiting(self) -> None:
         """Answer those who wait for a job: no worker takes one any more, and jobs end meanwhile."""
-        self.app.store.jobs.bell.stop()
+        self.app.store.jobs.wakeups.stop()
         if self.settings.workers:
             self._stopper = threading.Thread(target=self.workers.stop, name="tally-stop")
             self._stopper.start()

@@ -110,7 +110,7 @@ async def await_score(
 
     Repeating a request while it waits is answered at once.
     """
-    if done.job is None or services.store.jobs.bell.is_expected(done.job.id):
+    if done.job is None or services.store.jobs.wakeups.is_expected(done.job.id):
         return done
     await services.jobs.await_end(done.job.id, WAITED_S)
     read = services.store.attempts.get
@@ -127,14 +127,14 @@ def find_rating_change(services: TenantServices, done: TakenSubmission, now: flo
     if before is None:
         before = after
         frozen = store.challenges.find(attempt.challenge).is_frozen(now)
-        if not frozen and (changed := store.figures.change_by(attempt)) is not None:
+        if not frozen and (changed := store.contest_stats.change_by(attempt)) is not None:
             before, after = changed[1].before, changed[1].after
     return RatingChange(before=before, after=after, provisional=current.provisional)
 
 
 def find_open_bytes(services: TenantServices, caller: Caller) -> int:
     """Return how large an answer the open attempts of an agent allow; 0 without any."""
-    found = services.store.figures.open_attempts_of(caller.agent or "")
+    found = services.store.contest_stats.open_attempts_of(caller.agent or "")
     forms = (services.competition.rulings.find_version(each) for each in found)
     return max((find_most_bytes(each.submission) for each in forms), default=0)
 

@@ -192,7 +192,7 @@ def judge_on_engine(
         how = (scoring.scorers, scoring.threshold, scoring.timeout, scoring.skip_broken)
         code = read_own_code(source for each in judged.scorers for source in each.sources)
         name = hash_work("traces", told, how, dict(scoring.expected), identity, code)
-        kept = store.open_work(name)
+        kept = store.open_checkpoint(name)
     with kept as work, choice.open() as engine:
         if work is not None and store is not None:
             judged.claim = partial(_go_on, work, store)

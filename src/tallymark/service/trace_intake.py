@@ -150,7 +150,7 @@ class TraceIntake:
         left = iter(traces)
         while some := list(islice(left, _AT_ONCE)):
             whole.keep([self._make_whole(each, redactor) for each in some])
-        while self._store.traces.settle(self._clock() + 1.0):
+        while self._store.traces.finalise(self._clock() + 1.0):
             pass
         return whole.count()
 

@@ -72,8 +72,8 @@ def _describe_lines(
     store: Store, name: str, public: bool, lines: Sequence[_Line]
 ) -> list[Standing]:
     """Add what the store knows of the attempts, and of the board as it is."""
-    numbers = store.figures.numbers([each.attempt for each in lines], as_frozen=public)
-    official = store.figures.lines_of(name, [each.agent for each in lines], as_frozen=public)
+    numbers = store.contest_stats.numbers([each.attempt for each in lines], as_frozen=public)
+    official = store.contest_stats.lines_of(name, [each.agent for each in lines], as_frozen=public)
     found = []
     for each in lines:
         own, (value, tries) = numbers[each.attempt], official.get(each.agent, (None, 0))

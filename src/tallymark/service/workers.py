@@ -178,7 +178,7 @@ def _rescore_run(task: Task) -> Any:
 def _decide(task: Task) -> Any:
     """Has rules look at new traces; what they are to score is queued."""
     done = _open_rule_work(task).decide()
-    task.app.store.job_queue.add_rule_work(task.clock())
+    task.app.store.job_queue.queue_rule_work(task.clock())
     return done
 
 
@@ -334,7 +334,7 @@ class Workers:
     def start(self) -> None:
         """Begins to look for jobs; a database that is not there is made."""
         self._queue.prepare()
-        self._queue.bell.wake(self._wake)
+        self._queue.wakeups.wake(self._wake)
         self._thread.start()
         if self._keeper is not None:
             self._keeper.start()
@@ -343,7 +343,7 @@ class Workers:
         """Stop within some seconds: running jobs end or are handed back, and no job starts."""
         deadline = time.monotonic() + seconds
         self.stop_taking()
-        self._queue.bell.leave(self._wake)
+        self._queue.wakeups.leave(self._wake)
         if self._thread.is_alive():  # it is not where the server ended before it began
             self._thread.join(max(0.0, deadline - time.monotonic()))
         if self._keeper is not None:
@@ -376,9 +376,9 @@ class Workers:
         if self._keeper is not None:
             self._keeper.settle()
         if "decide" in self._kinds:
-            self._queue.add_rule_work(self._clock())
+            self._queue.queue_rule_work(self._clock())
         if "announce" in self._kinds:
-            self._queue.add_announcing()
+            self._queue.queue_announcements()
         while idle < _LOOKS and not told.wait(_SHORTEST):
             # Several in a row: between a claim and its thread, nothing is under way yet.
             idle = 0 if self.busy or self._queue.is_wanted(self._kinds) else idle + 1
@@ -453,7 +453,7 @@ class Workers:
             )
             with self._lock:
                 self._under_way[job.id] = (task, thread)
-            self._queue.bell.hold(job.id)
+            self._queue.wakeups.hold(job.id)
             thread.start()
         return len(claimed)
 
@@ -475,13 +475,13 @@ class Workers:
                     task.stop.set("lost")
         if "settle" in self._kinds and now - self._settled >= _SETTLED_EVERY:
             self._settled = now
-            self._queue.add_settling(self._clock())
+            self._queue.queue_unfinished_attempts(self._clock())
         if "decide" in self._kinds and now - self._ruled >= _RULED_EVERY:
             self._ruled = now
-            self._queue.add_rule_work(self._clock())
+            self._queue.queue_rule_work(self._clock())
         if "announce" in self._kinds and now - self._announced >= _ANNOUNCED_EVERY:
             self._announced = now
-            self._queue.add_announcing()
+            self._queue.queue_announcements()
 
     def _find_competition(self, app: App) -> Competition:
         if self._given_competition is not None:
@@ -507,7 +507,7 @@ class Workers:
                 self._under_way.pop(job.id, None)
             with suppress(TallymarkError):
                 task.app.close()  # of the shared database, only what this job held
-            self._queue.bell.let_go(job.id)
+            self._queue.wakeups.let_go(job.id)
             self._wake.set()
 
     def _do(self, task: Task) -> str:

@@ -65,7 +65,7 @@ _INSTALL += " install postgresql-client"
 
 
 class BackupSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a backup."""
+    """Contents of a backup."""
 
     file: str
     database: str
@@ -94,7 +94,9 @@ class Backups:
         self._database = database
 
     def write(self, path: Path, *, keep: int | None = None) -> BackupSummary:
-        """Write a backup; to a folder with a date in its name, and then `keep` is how many stay."""
+        """Write a backup. In a folder it gets a dated name, and older ones beyond `keep` are
+        removed.
+        """
         self._database.require()
         folder = path if path.is_dir() else None
         if folder is not None:
@@ -121,11 +123,11 @@ class Backups:
         return replace(summary, removed=[str(each) for each in old])
 
     def look(self, path: Path) -> BackupSummary:
-        """Read a backup from its first byte to its last, and say what is in it."""
+        """Read a backup completely and summarise it."""
         return _read_backup(path)
 
     def restore(self, path: Path) -> BackupSummary:
-        """Store all that is in a backup in a database that has nothing yet."""
+        """Restore a backup into an empty database."""
         kind, target = _find_kind(path), self._database.address
         if kind == "sqlite" and target.path is not None:
             return _restore_file(path, target)
@@ -154,7 +156,7 @@ class Backups:
         return summary
 
     def copy(self, url: str) -> dict[str, int]:
-        """Copy all rows to another database that has nothing yet; return how many, by table."""
+        """Copy all rows to another, empty database; return their number by table."""
         self._database.require()
         target = parse_address(url)
         if target.path is None:
@@ -164,7 +166,7 @@ class Backups:
             return copy_rows(self._database, database)
 
     def compact(self) -> Sizes:
-        """Give room that is not used any more back to the disk, as far as the database can."""
+        """Return unused space to the disk, as far as the database can."""
         self._database.require()
         before = self._measure()
         with self._database.connect_alone() as connection:
@@ -216,7 +218,7 @@ class Backups:
 
 @contextmanager
 def _make_file(path: Path) -> Iterator[Path]:
-    """Make a file for its owner alone, which has its name when it is complete, or never."""
+    """Make a file, readable by its owner alone, that gets its name only when it is complete."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     try:
         if path.exists():
@@ -243,7 +245,7 @@ def _explain_taken(path: Path) -> Conflict:
 
 @contextmanager
 def _make_database(address: DatabaseAddress) -> Iterator[Database]:
-    """Make an SQLite database that has its name when the block ends."""
+    """Make an SQLite database that gets its name when the block ends."""
     if address.path is None:
         raise LookupError(address.shown)
     if address.path.exists():
@@ -274,7 +276,7 @@ def _restore_file(path: Path, target: DatabaseAddress) -> BackupSummary:
 
 
 def _find_kind(path: Path) -> str:
-    """Find out from its first bytes which database a backup is of."""
+    """Detect from its first bytes which database a backup is of."""
     try:
         with path.open("rb") as file:
             head = file.read(20)
@@ -297,7 +299,7 @@ def _find_kind(path: Path) -> str:
 
 
 def _read_backup(path: Path, shown: Path | None = None) -> BackupSummary:
-    """Read all of a backup and refuse one that is damaged or of a version that is not known."""
+    """Read all of a backup; refuse a damaged one or one of an unknown version."""
     shown = shown or path
     kind = _find_kind(path)
     version, rows = (_read_file if kind == "sqlite" else _read_archive)(path, shown)
@@ -318,7 +320,7 @@ def _read_backup(path: Path, shown: Path | None = None) -> BackupSummary:
 
 
 def _read_file(path: Path, shown: Path) -> tuple[str | None, Mapping[str, int]]:
-    """The schema and the number of rows by table, of SQLite."""
+    """Schema and number of rows by table of an SQLite backup."""
     try:
         address = f"file:{quote(str(path))}?mode=ro&immutable=1"
         with closing(sqlite3.connect(address, uri=True)) as connection:
@@ -344,7 +346,9 @@ def _read_file(path: Path, shown: Path) -> tuple[str | None, Mapping[str, int]]:
 
 
 def _read_archive(path: Path, shown: Path) -> tuple[str | None, Mapping[str, int]]:
-    """The same of PostgreSQL, from the rows that pg_restore writes: each is a line."""
+    """Schema and number of rows by table of a PostgreSQL backup: pg_restore writes one line per
+    row.
+    """
     version: str | None = None
     rows: Counter[str] = Counter()
     table: str | None = None
@@ -383,14 +387,14 @@ def _find_program(name: str) -> str:
 
 
 def _quote(said: bytes) -> str:
-    """What a program of PostgreSQL's said went wrong, in one line."""
+    """Error messages of a PostgreSQL program, in one line."""
     lines = said.decode("utf-8", "replace").splitlines()
     parts = [line.partition(": ")[2] for line in lines if ": error:" in line or ": detail:" in line]
     return "; ".join(part.partition(": ")[2] for part in parts[:2]) or "it does not say why"
 
 
 def copy_rows(source: Database, target: Database) -> dict[str, int]:
-    """Copy all rows to a database that has nothing yet; return how many, by table."""
+    """Copy all rows to an empty database; return their number by table."""
     source.require()
     with source.long_snapshot() as snapshot:
         reader = snapshot.connection
@@ -413,31 +417,30 @@ def copy_rows(source: Database, target: Database) -> dict[str, int]:
 
 
 def list_tables() -> Mapping[str, Table]:
-    """All by name, those that others refer to first."""
+    """All tables by name, referenced ones first."""
     from tallymark.store.all_tables import metadata  # noqa: PLC0415 (few commands need them)
 
     return {str(table.name): table for table in metadata.sorted_tables}
 
 
 def count_rows(connection: Connection, names: Iterable[str]) -> dict[str, int]:
-    """How many rows these tables have."""
     query = "SELECT count(*) FROM {}"
     return {name: connection.exec_driver_sql(query.format(name)).scalar_one() for name in names}
 
 
 def require_empty(connection: Connection, shown: str) -> None:
-    """Refuse a database that has tables, ours or those of another program."""
+    """Refuse a database that has any tables."""
     if inspect(connection).get_table_names():
         raise explain_full(f"{shown} is not empty")
 
 
 def explain_full(what: str) -> Conflict:
-    """Say what to do where only a new database will do."""
+    """The error where only a new database will do."""
     return Conflict(what, hint="take a new one, and point --db or TALLY_DB to it afterwards")
 
 
 def _copy_last_number(source: Connection, target: Connection, table: Table) -> None:
-    """Give no number out again, even if its row is gone."""
+    """Copy the counter of a table, so no number is given out again even if its row is gone."""
     column = table.autoincrement_column
     if column is None:
         return

@@ -62,7 +62,8 @@ _SAME = 1e-6
 class BulkLoad:
     """One load: attempts of one challenge, in the order in which they were made.
 
-    With `as_they_were` they keep numbers and versions; what is there already is passed over.
+    With `as_they_were` they retain their numbers and versions, and attempts already stored are
+    skipped.
     """
 
     def __init__(
@@ -85,7 +86,7 @@ class BulkLoad:
         self._known = self._read_known() if as_they_were else None
 
     def load(self, given: Iterable[Attempt], *, rated: bool) -> None:
-        """Stores all, then history, board and, if asked for, matches and ratings from them."""
+        """Store all attempts, then history, board and, if `rated`, matches and ratings."""
         board_rows.freeze_if_due(self.connection, self.kept, self.at)
         agents: set[str] = set()
         left = iter(given)
@@ -131,7 +132,7 @@ class BulkLoad:
         return new
 
     def _check_numbers(self) -> None:
-        """An agent's attempts are counted from 1 on, as they were where they came from."""
+        """Require that an agent's attempts count from 1 without gaps, as in their source."""
         most = func.max(attempts.c.number)
         query = select(attempts.c.agent).where(attempts.c.challenge_id == self.kept.id)
         gaps = query.group_by(attempts.c.agent).having(most != func.count()).limit(1)
@@ -149,13 +150,13 @@ class BulkLoad:
         return found
 
     def _count_attempts(self) -> dict[str, int]:
-        """How many attempts each agent has made already."""
+        """Number of attempts that each agent has made already."""
         query = select(attempts.c.agent, func.max(attempts.c.number))
         mine = attempts.c.challenge_id == self.kept.id
         return dict(self.connection.execute(query.where(mine).group_by(attempts.c.agent)).all())
 
     def _insert_chunk(self, chunk: Sequence[Attempt], rated: bool) -> None:
-        """Column by column, which takes half as long as row by row."""
+        """Insert column by column, which takes half as long as row by row."""
         keys = list(take_numbers(self.connection, "attempts", self.kept.tenant, len(chunk)))
         outcomes = [self._find_outcome(each) for each in chunk]
         numbers = self._find_numbers(chunk)
@@ -169,7 +170,7 @@ class BulkLoad:
         self.loaded += len(chunk)
 
     def _find_outcome(self, attempt: Attempt) -> Outcome | None:
-        """None for what ended without one, where that is kept as it was."""
+        """Outcome of an attempt; None if it ended without one and is loaded as it was."""
         if attempt.outcome is None and self._known is not None and attempt.state in ENDED_UNSCORED:
             return None
         return _require_outcome(attempt)
@@ -179,7 +180,7 @@ class BulkLoad:
         audit_log.write_entry(self.connection, self.kept.tenant, self.kept.id, key, entry)
 
     def _find_numbers(self, chunk: Sequence[Attempt]) -> list[int]:
-        """Each agent's attempts are counted on, or have the numbers that they had."""
+        """Continue each agent's numbers, or take the given ones."""
         if self._known is not None:
             return [each.number for each in chunk]
         numbers = []
@@ -305,7 +306,7 @@ _GOES_ON = ("queued", "running", "interrupted")
 
 
 class LoadedRuns(NamedTuple):
-    """What came of runs in a file."""
+    """Result of loading runs from a file."""
 
     runs: int
     results: int
@@ -316,17 +317,18 @@ class LoadedRuns(NamedTuple):
 
 
 class Loads(TenantRows):
-    """What `store.loads` is."""
+    """Loads of whole files."""
 
     def __init__(self, database: Database, tenant: str) -> None:
         super().__init__(database, tenant)
         self._reviews = Reviews(database, tenant)
 
     def attempts(self, name: str, given: Iterable[Attempt], agents: set[str], *, at: float) -> int:
-        """Attempts that ended as they were, with their numbers and versions; how many were new.
+        """Load ended attempts as they were, with their numbers and versions; return how many were
+        new.
 
-        They are no matches: in which order an agent's ended, at which challenges, a file of one
-        challenge does not tell.
+        They are no matches: a file of one challenge does not have the order in which an agent's
+        attempts ended at all challenges.
         """
 
         def work(connection: Connection) -> int:
@@ -340,9 +342,9 @@ class Loads(TenantRows):
     def runs(
         self, records: Sequence[RunRecord], given: Iterable[tuple[str, CaseResult]]
     ) -> LoadedRuns:
-        """Runs with their results, marked as sent: nothing that they name is run here.
+        """Load runs with their results, marked as sent: nothing that they name is run here.
 
-        What a run says of itself must be what its results come to.
+        The totals of a run must follow from its results.
         """
         kept = {each.id: _mark_sent(each) for each in records}
 
@@ -363,7 +365,7 @@ class Loads(TenantRows):
         return self._database.write(work)
 
     def _add_run(self, connection: Connection, record: RunRecord) -> bool:
-        """Whether it is new; another of the same id is in the way."""
+        """Store a run; False if it is already stored, Conflict if another has its id."""
         if not _ID(record.id) or record.id == "latest":
             raise InvalidInput(f"{clean_line(record.id, 40)!r} is no id of a run")
         there = runs.read_run(connection, self._tenant, record.id)
@@ -385,7 +387,7 @@ class Loads(TenantRows):
             raise InvalidInput(f"{each} by its results", hint="load it as it was exported")
 
     def scores(self, of_traces: Sequence[StoredScore], of_cases: Sequence[Review]) -> int:
-        """Scores of traces and of cases that are there; how many were new."""
+        """Load scores of stored traces and cases; return how many were new."""
 
         def work(connection: Connection) -> int:
             statements = QuickStatements(connection)
@@ -425,6 +427,6 @@ def _mark_sent(record: RunRecord) -> RunRecord:
 
 
 def _are_same(there: RunRecord, record: RunRecord) -> bool:
-    """What makes a run the one it is; labels may have changed since."""
+    """Compare what identifies a run; labels may have changed since."""
     names = ("suite", "model", "definition_hash", "score_formula", "passed", "failed", "errors")
     return all(getattr(there, name) == getattr(record, name) for name in names)

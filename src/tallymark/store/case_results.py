@@ -96,7 +96,7 @@ _BEYOND = 2**63  # a BIGINT is smaller
 
 
 class _Detail(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the column `detail` holds: all of a result that nobody filters by."""
+    """Content of the column `detail`: the fields of a result that no query filters by."""
 
     output: str = ""
     checks: tuple[CheckResult, ...] = ()
@@ -107,19 +107,19 @@ class _Detail(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class _CountedDetail(msgspec.Struct, frozen=True, gc=False):
-    """What counts of it; the decoder passes over the rest."""
+    """The part of `detail` that a tally reads; the decoder skips the rest."""
 
     checks: tuple[_CountedCheck, ...] = ()
     tokens_counted_by: Any = None
 
 
 class _CountedMetadata(msgspec.Struct, frozen=True, gc=False):
-    """What counts of the metadata of a check: the label that was expected."""
+    """The part of a check's metadata that a tally reads: the expected label."""
 
     expected: Any = None
 
     def get(self, name: str) -> Any:
-        """As of the whole mapping."""
+        """Read a key as from the whole mapping."""
         return getattr(self, name, None)
 
 
@@ -149,7 +149,7 @@ def add_results(
     results: Sequence[CaseResult],
     lease: Lease | None = None,
 ) -> None:
-    """Stores results; one that is already there is replaced only if it is an error."""
+    """Store results; a stored result is replaced only if it is an error."""
     if lease is not None:
         lease.hold(connection)
     else:
@@ -187,7 +187,7 @@ def stream_results(
 
 
 class ResultPage(NamedTuple):
-    """Which part of a run's results is asked for."""
+    """Position and filters of a page of results."""
 
     after: tuple[str, int] | None
     limit: int
@@ -198,7 +198,7 @@ class ResultPage(NamedTuple):
 def read_after(
     connection: Connection, tenant: str, run_id: str, page: ResultPage
 ) -> list[CaseResult]:
-    """So many results behind a case and epoch."""
+    """Results after a case and epoch."""
     columns = [each for each in case_results.c if each.name not in (*_UNREAD, "trace")]
     if page.with_traces:
         columns.append(case_results.c.trace)
@@ -212,7 +212,7 @@ def read_after(
 
 
 def stream_counted(connection: Connection, tenant: str, run_id: str) -> Iterator[CaseResult]:
-    """The same with nothing but what a tally counts."""
+    """Results in the same order, with only what a tally reads."""
     names = ("case_name", "epoch", "status", "latency", "cost", "input_tokens", "output_tokens")
     query: Select[Any] = (
         select(*(case_results.c[name] for name in names), case_results.c.detail)
@@ -249,7 +249,7 @@ def pick_results(
 
 
 class ResultFilter(NamedTuple):
-    """Which results of a run to show."""
+    """Filters of a list of results."""
 
     status: CaseStatus | None = None
     text: str | None = None
@@ -273,13 +273,12 @@ def read_page(
 
 
 def count_results(connection: Connection, run: RunKey, wanted: ResultFilter) -> int:
-    """How many results there are of these."""
     query = select(func.count()).where(_is_of_run(*run), *_list_conditions(wanted))
     return int(connection.scalar(query) or 0)
 
 
 def measure_results(connection: Connection, run: RunKey) -> tuple[float | None, float | None]:
-    """The sum of what is known of the costs, and the mean of the latencies."""
+    """Sum of the known costs, and mean of the latencies."""
     query = select(func.sum(case_results.c.cost), func.avg(case_results.c.latency)).where(
         _is_of_run(*run)
     )
@@ -320,7 +319,7 @@ def find_neighbours(
 def stream_statuses(
     connection: Connection, tenant: str, run_id: str
 ) -> Iterator[tuple[str, int, CaseStatus]]:
-    """What is there of a run by case and epoch, and how each ended."""
+    """Case, epoch and status of every result."""
     columns = (case_results.c.case_name, case_results.c.epoch, case_results.c.status)
     query = select(*columns).where(_is_of_run(tenant, run_id))
     query = query.order_by(case_results.c.case_name, case_results.c.epoch)
@@ -333,7 +332,7 @@ def stream_statuses(
 def count_statuses(
     connection: Connection, tenant: str, run_ids: Iterable[str]
 ) -> dict[str, Counter[str]]:
-    """By run, how many of its results ended in which way."""
+    """Number of results of each status, by run."""
     columns = (case_results.c.run_id, case_results.c.status)
     chosen = and_(case_results.c.tenant == tenant, case_results.c.run_id.in_(list(run_ids)))
     query = select(*columns, func.count()).where(chosen).group_by(*columns)
@@ -410,7 +409,7 @@ def _encode_trace(trace: Trace) -> str:
 
 
 def _pick_counted(checks: tuple[Any, ...]) -> tuple[CheckResult, ...]:
-    """The checks of which a tally counts more than whether they passed; few have any."""
+    """Select the checks of which a tally reads more than `passed`; few cases have any."""
     counted = [
         check
         for check in checks

@@ -47,7 +47,7 @@ _KEPT_S = 7 * 86_400.0
 
 
 class Checkpoint:
-    """What `store.open_work` gives: a context that holds the work, and lets go of it at the end."""
+    """Context manager that holds the lease of a work and stores the results of its blocks."""
 
     def __init__(self, database: Database, tenant: str, work: str) -> None:
         self._database = database
@@ -78,13 +78,15 @@ class Checkpoint:
             self._database.write(lambda c: self._lease.hold(c, seconds=0))
 
     def _renew(self) -> None:
-        """Holds the work while a block takes long; who has lost it hears of that with the next."""
+        """Renew the lease while a block takes long. A lost lease shows when the next block is
+        stored.
+        """
         with suppress(TallymarkError):
             while not self._ended.wait(RENEWED_AFTER):
                 self._database.write(self._lease.hold)
 
     def keep(self, block: str, result: bytes) -> None:
-        """Keeps the result of a block, unless there is one."""
+        """Store the result of a block, unless there is one."""
         row = {
             "tenant": self._tenant,
             "work": self._work,
@@ -100,7 +102,7 @@ class Checkpoint:
         self._database.write(work)
 
     def read(self, block: str) -> bytes:
-        """The result of a block that is kept."""
+        """Read the stored result of a block."""
         query = select(work_blocks.c.result).where(*self._mine(), work_blocks.c.block == block)
         with self._database.read() as connection:
             found = connection.scalar(query)
@@ -114,7 +116,7 @@ class Checkpoint:
         return result
 
     def clear(self) -> None:
-        """All is done: the blocks are not needed any more."""
+        """Delete the blocks of finished work."""
         self._remove()
         self.keys = frozenset()
 

@@ -86,10 +86,10 @@ class Database:
         """The same of a run: its tenant and its id."""
 
     def look(self, *, create: bool = False, upgrade: bool = False) -> bool:
-        """True when our tables are there; `create` makes them.
+        """Return whether the tables exist; `create` makes them.
 
-        Tables of an older version are refused, unless `upgrade` says to bring them up to date:
-        servers of that version may be using them. One thread changes tables, the others wait.
+        Tables of an older version are refused unless `upgrade` migrates them: servers of that
+        version may be using them. One thread changes tables, the others wait.
         """
         if not self._ready:
             with self._lock:
@@ -112,7 +112,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """A connection to read from."""
+        """Connection for reading."""
         with self._read_by(self.engine) as connection:
             yield connection
 
@@ -129,7 +129,7 @@ class Database:
 
     @contextmanager
     def connect_alone(self) -> Iterator[Connection]:
-        """A connection without transactions and without a limit of time, such as VACUUM needs."""
+        """Connection without transactions and time limits, as VACUUM needs."""
         with (
             limit_statements(math.inf),
             self._explain_errors(),
@@ -147,7 +147,7 @@ class Database:
 
     @contextmanager
     def _explain_errors(self) -> Iterator[None]:
-        """Have errors of the database be told in sentences of ours."""
+        """Translate errors of the database into Tallymark's."""
         try:
             yield
         except (SQLAlchemyError, self._driver_error) as error:
@@ -155,16 +155,16 @@ class Database:
 
     @contextmanager
     def long_snapshot(self) -> Iterator[ReadSnapshot]:
-        """A read transaction of its own, for as long as it takes."""
+        """Read transaction of its own, without a time limit."""
         with self.read() as connection, repeatable_read(connection).begin():
             yield ReadSnapshot(connection)
 
     @contextmanager
     def snapshot(self) -> Iterator[ReadSnapshot]:
-        """The read transaction that this thread has open, or a new one, for short questions.
+        """Read transaction of this thread, or a new one, for short queries.
 
-        Kept by thread and not by context: contexts are copied into other threads, and a connection
-        must not be used by two.
+        Stored per thread and not in a context variable: contexts are copied into other threads, and
+        a connection must not be used by two.
         """
         known = self._find_snapshot()
         if known is not None:
@@ -182,7 +182,7 @@ class Database:
 
     @contextmanager
     def statement(self) -> Iterator[QuickStatements]:
-        """For one short question: in the open snapshot, or by itself without a transaction."""
+        """Statements for one short query: in the open snapshot, or alone without a transaction."""
         known = self._find_snapshot()
         if known is not None:
             yield known
@@ -191,7 +191,7 @@ class Database:
             yield QuickStatements(connection, begin=False)
 
     def require(self) -> None:
-        """Refuses where nothing is stored, as all that reads does."""
+        """Refuse if nothing is stored, as every read does."""
         if not self.look():
             raise NothingStored(
                 f"nothing is stored at {self.address.shown} yet",
@@ -199,9 +199,9 @@ class Database:
             )
 
     def write(self, work: Callable[[Connection], T]) -> T:
-        """Does the work in one transaction; what may pass (a lock) is tried again for a while.
+        """Run `work` in one transaction; retry for a while on transient failures (a lock).
 
-        The work may so be done twice, and must come to the same.
+        `work` may run twice, so it must be idempotent.
         """
         self._refuse_inside_snapshot()
         self.look(create=True)
@@ -222,7 +222,7 @@ class Database:
                 return done
 
     def check_writing(self) -> None:
-        """Writes something that nobody reads; raises what keeps that from being done."""
+        """Write a probe row; raise an error if that is impossible."""
         self.require()
         probe = partial(write_probe, shown=self.address.shown)
         self._retry(lambda: self._write_once(probe), set())
@@ -242,7 +242,7 @@ class Database:
     # Items, applied in batches: see `contests.attempt_items`
 
     def start_writer(self) -> GroupCommit:
-        """From here on one thread applies the items of all others, in batches."""
+        """Start the thread that applies the items of all threads in batches."""
         with self._lock:
             if self._writer is None:
                 self._writer = GroupCommit(limited(self._apply))
@@ -255,11 +255,11 @@ class Database:
         self._writer = None
 
     def end_soon(self) -> None:
-        """From now on nobody waits long for a database that does not answer: the process ends."""
+        """Shorten all waiting for a database that does not answer, because the process ends."""
         self._ending.begin()
 
     def count_connections(self) -> dict[str, int]:
-        """How many connections are in use, and how many wait in the pools to be used again."""
+        """Number of connections in use, and idle in the pools."""
         pools = [each.pool for each in {self.engine, self._brief}]
         found = [each for each in pools if isinstance(each, QueuePool)]
         return {
@@ -268,35 +268,35 @@ class Database:
         }
 
     def close(self) -> None:
-        """Does what is waiting, and lets go of every connection."""
+        """Apply what is waiting, and close every connection."""
         self.stop_writer()
         for each in {self.engine, self._brief}:
             each.dispose()
 
     def do(self, item: Item) -> Answer:
-        """Apply an item: with those of others if there is a writer, else in this thread."""
+        """Apply an item: in the next batch if there is a writer, else in this thread."""
         found: Answer = _unpack(self._do_all([item]))
         return found
 
     async def ado(self, item: Item) -> Answer:
-        """Apply an item while the event loop does other things; it starts a writer."""
+        """Apply an item without blocking the event loop; starts a writer."""
         found: Answer = _unpack(await (self._writer or self.start_writer()).aput([item]))
         return found
 
     def do_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
-        """Apply many items: for each its answer, or why it was refused."""
+        """Apply many items; return an answer or a refusal for each."""
         return _raise_faults(self._do_all(items))
 
     async def ado_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
-        """The same while the event loop does other things; it starts a writer."""
+        """Apply many items without blocking the event loop; starts a writer."""
         return _raise_faults(await (self._writer or self.start_writer()).aput(items))
 
     def do_all_or_none(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
-        """The same in one transaction, and where one is refused, none is applied."""
+        """Apply many items in one transaction, or none if one is refused."""
         return self._apply(items, all_or_none=True)
 
     def put(self, item: Item) -> None:
-        """Have an item applied without waiting for the writer, or apply it now if there is none."""
+        """Apply an item without waiting for the writer, or now if there is none."""
         if self._writer is not None and not is_dry_run():
             self._writer.put([item])
         else:
@@ -304,7 +304,6 @@ class Database:
 
     @property
     def writer(self) -> GroupCommit | None:
-        """The thread that writes for all, if there is one."""
         return self._writer
 
     def _do_all(self, items: Sequence[Item]) -> list[Any]:
@@ -344,7 +343,7 @@ class Database:
             return answers
 
     def _apply_traces(self, items: Sequence[Any], traced: Sequence[Any]) -> list[Any]:
-        """Spans in a transaction of their own, before the other items of the batch."""
+        """Apply spans in a transaction of their own, before the other items of the batch."""
         from tallymark.store.traces.trace_batch import TraceBatch  # noqa: PLC0415
 
         while True:
@@ -362,11 +361,11 @@ class Database:
             return schema_version(connection)
 
     def _migrate(self) -> None:
-        """Takes the lock, then looks again: another process may have been quicker."""
+        """Migrate under the lock; another process may have been quicker, so look again."""
         self._change_schema(lambda connection: make_current(connection, self.address.shown))
 
     def change_schema(self, work: Callable[[Connection], T]) -> T:
-        """Does what makes or removes tables, alone and in one transaction."""
+        """Run `work` that makes or removes tables, alone and in one transaction."""
         done = self._retry(lambda: self._change_schema(work), {"busy"})
         self._ready = False
         return done
@@ -407,7 +406,7 @@ class Database:
 
 
 class _Undone(Exception):
-    """Carries what would have been answered out of a transaction that is undone."""
+    """Carries the answers out of a transaction that is rolled back."""
 
     def __init__(self, answers: list[Answer | TallymarkError]) -> None:
         super().__init__()
@@ -415,7 +414,7 @@ class _Undone(Exception):
 
 
 def _unpack(answers: list[Any]) -> Any:
-    """The answer to the only item of a request."""
+    """Return or raise the only answer of a request."""
     (answer,) = answers
     if isinstance(answer, Exception):
         raise answer
@@ -423,7 +422,7 @@ def _unpack(answers: list[Any]) -> Any:
 
 
 def _raise_faults(answers: list[Any]) -> list[Any]:
-    """Answers and refusals; what is no error of ours is raised."""
+    """Return answers and refusals; raise any other exception."""
     for each in answers:
         if isinstance(each, Exception) and not isinstance(each, TallymarkError):
             raise each
@@ -431,7 +430,7 @@ def _raise_faults(answers: list[Any]) -> list[Any]:
 
 
 class TenantRows:
-    """What a store keeps of one subject for one tenant."""
+    """Base of the classes that read and write one subject for one tenant."""
 
     def __init__(self, database: Database, tenant: str) -> None:
         self._database = database

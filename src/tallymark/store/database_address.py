@@ -29,7 +29,7 @@ _POSTGRES = {"postgresql", "postgres", "postgresql+psycopg"}
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """A database, with a name for it that may be shown: no user, no password."""
+    """A database, and a name for it without user and password."""
 
     url: URL
     shown: str
@@ -37,7 +37,7 @@ class DatabaseAddress:
     """Of an SQLite database: its file, absolute, so that a later change of folder is harmless."""
 
     def make_folder(self) -> None:
-        """Make the folder that the file of an SQLite database is in."""
+        """Make the folder of an SQLite database's file."""
         path = self.path
         try:
             if path is not None and not path.parent.is_dir():
@@ -52,7 +52,7 @@ class DatabaseAddress:
 
 
 def parse_address(text: str | None) -> DatabaseAddress:
-    """The address that a user wrote; None is the default one. A wrong one is an `InvalidInput`."""
+    """Parse an address written by a user; None is the default. A wrong one is an `InvalidInput`."""
     text = find_default() if text is None else text.strip()
     if not text:
         raise InvalidInput("the database address is empty", hint=_FORMS)
@@ -82,11 +82,11 @@ def parse_address(text: str | None) -> DatabaseAddress:
 
 
 def find_default() -> str:
-    """The default store: this folder's, or that of the nearest folder above which has one.
+    """Path of the default database: in this folder, or in the nearest parent that has one.
 
-    The search ends below the home folder, where a store that was made by mistake would take in
-    every project. A store above counts only if it is the user's own: in a folder that others may
-    write to, somebody else could have put one there.
+    The search ends below the home folder, where a database made by mistake would collect every
+    project. A database above counts only if it is the user's own: in a folder that others may write
+    to, another user could have placed it.
     """
     here = Path.cwd()
     # `Path.home` fails where there is none. What the current folder is called has no links in it.
@@ -104,7 +104,7 @@ def find_default() -> str:
 
 
 def _find_file(url: URL) -> str:
-    """The file of an SQLite address."""
+    """File of an SQLite address."""
     if url.drivername not in _SQLITE:
         message = f"a store is in SQLite or PostgreSQL, and {url.drivername!r} is neither"
         raise InvalidInput(message, hint=_FORMS)

@@ -57,61 +57,58 @@ class CodePointText(TypeDecorator[str]):
     cache_ok = True
 
     def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002
-        """Text on its way in."""
         return None if value is None else make_storable(value)
 
 
 class FiniteFloat(TypeDecorator[float]):
-    """A float, or NULL when it is not known; one that is not finite is not known."""
+    """A float, or NULL when it is unknown; infinities and NaN are unknown."""
 
     impl = Double
     cache_ok = True
 
     def process_bind_param(self, value: float | None, dialect: Dialect) -> float | None:  # noqa: ARG002
-        """A number on its way in."""
         return value if value is not None and math.isfinite(value) else None
 
 
 class JsonText(TypeDecorator[Any]):
-    """Plain data as JSON text: never searched by the database, so it need not be understood."""
+    """Plain data as JSON text, which the database never searches."""
 
     impl = Text  # not `jsonb`, which refuses the NUL characters that models sometimes emit
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str:  # noqa: ARG002
-        """Data on its way in."""
         return json_text(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ARG002
-        """Data on its way out."""
         return None if value is None else msgspec.json.decode(value)
 
 
 def partial_index(name: str, *columns: str, where: str, unique: bool = False) -> Index:
-    """An index of the rows that meet a condition, which it learns when tables are made.
+    """Index of the rows that meet a condition.
 
-    SQLAlchemy loads all that it knows of a database where an option of that database is named.
+    The condition is set when tables are made: SQLAlchemy loads a whole dialect as soon as an option
+    of it is named.
     """
     return Index(name, *columns, unique=unique, info={"where": where})
 
 
 def bind_value(column: Column[Any], value: Any) -> Any:
-    """A value as its column takes it, for a statement that is written as text."""
+    """Convert a value as its column does, for a statement written as text."""
     process: Any = getattr(column.type, "process_bind_param", None)  # of our own types
     return value if process is None else process(value, None)
 
 
 def make_storable(text: str) -> str:
-    """The text as a database column can hold it."""
+    """Replace the characters that a database column cannot hold."""
     if text.isascii() and "\0" not in text:
         return text
     return _UNSTORABLE.sub("\ufffd", text)
 
 
 def json_text(value: Any) -> str:
-    """Compact JSON; numbers that are not finite become null, what JSON lacks its `str`.
+    """Compact JSON; non-finite numbers become null, and unknown types their `str`.
 
-    The quick encoder does nearly all; what it refuses is cleaned first.
+    The fast encoder does nearly all; values that it refuses are cleaned first.
     """
     try:
         return _encode(value).decode()
@@ -120,12 +117,12 @@ def json_text(value: Any) -> str:
 
 
 def read_json_mapping(text: str | None) -> dict[str, Any]:
-    """The mapping in a column that is NULL when it is empty."""
+    """Mapping in a JSON column that is NULL when it is empty."""
     return {} if text is None else msgspec.json.decode(text, type=dict[str, Any])
 
 
 def read_numbers(text: str | None) -> dict[str, float | None]:
-    """The numbers in such a column: each a float, however it was written."""
+    """Numbers in such a column, each as a float."""
     return {} if text is None else _decode_numbers(text)
 
 
@@ -158,7 +155,7 @@ _POSTGRES_TYPES: dict[type[TypeEngine[Any]], str] = {
 
 
 def dialect_insert(connection: Connection, table: Table) -> Any:
-    """An INSERT of the database's own kind, which can say what to do on a conflict."""
+    """INSERT of the dialect, which supports ON CONFLICT."""
     # Loaded with the engine of its kind; the other one is not needed.
     if connection.dialect.name == "postgresql":
         from sqlalchemy.dialects.postgresql import insert  # noqa: PLC0415
@@ -168,18 +165,21 @@ def dialect_insert(connection: Connection, table: Table) -> Any:
 
 
 def insert_once(connection: Connection, table: Table, row: dict[str, Any]) -> bool:
-    """Stores a row unless its key is taken; False when it was. Waits for whoever is storing it."""
+    """Insert a row unless its key is taken, and return whether it was inserted.
+
+    A concurrent insert of the same key is awaited.
+    """
     statement = dialect_insert(connection, table).values(row).on_conflict_do_nothing()
     return connection.execute(statement.returning(literal_column("1"))).first() is not None
 
 
 def count_inserted(connection: Connection, statement: Insert) -> int:
-    """Runs the statement; how many rows it added, which SQLAlchemy does not tell unasked."""
+    """Run an INSERT and return the number of rows, which SQLAlchemy reports only on request."""
     return connection.execute(statement, execution_options={"preserve_rowcount": True}).rowcount
 
 
 def lock_rows(query: Select[Any]) -> Select[Any]:
-    """The query's rows, until the end of the transaction ours alone to change.
+    """Lock the query's rows until the end of the transaction.
 
     On SQLite every writer is alone already. Rows that merely refer to these do not wait.
     """
@@ -187,12 +187,12 @@ def lock_rows(query: Select[Any]) -> Select[Any]:
 
 
 def lock_names(connection: Connection, tenant: str) -> None:
-    """One at a time where an agent of a tenant gets a name: each must see the others' names."""
+    """Serialise transactions that name an agent of a tenant: each must see the others' names."""
     _lock_word(connection, f"names of {tenant}")
 
 
 def lock_log(connection: Connection, tenant: str) -> None:
-    """One at a time where the log of a tenant grows: its entries are seen in their order.
+    """Serialise transactions that write a tenant's log, so its entries become visible in order.
 
     The last lock that a transaction takes.
     """
@@ -200,7 +200,7 @@ def lock_log(connection: Connection, tenant: str) -> None:
 
 
 def lock_traces(connection: Connection, tenant: str, *, removed: bool = False) -> None:
-    """Whoever removes traces is alone with those of a tenant; all others keep them together.
+    """Lock a tenant's traces: exclusively to remove some, shared otherwise.
 
     Taken after the locks of rules and before those of traces.
     """
@@ -208,14 +208,14 @@ def lock_traces(connection: Connection, tenant: str, *, removed: bool = False) -
 
 
 def _lock_word(connection: Connection, word: str, *, shared: bool = False) -> None:
-    """On SQLite every writer is alone already."""
+    """Take an advisory lock; on SQLite every writer is alone already."""
     if connection.dialect.name == "postgresql":
         lock = func.pg_advisory_xact_lock_shared if shared else func.pg_advisory_xact_lock
         connection.execute(select(lock(func.hashtextextended(word, 0))))
 
 
 def repeatable_read(connection: Connection) -> Connection:
-    """A connection whose transaction is a snapshot, as SQLite's always are."""
+    """Connection whose transaction is a snapshot, as SQLite's always are."""
     level = "REPEATABLE READ"
     # Within a transaction that has begun so, it cannot be asked for again.
     if connection.get_execution_options().get("isolation_level") == level:
@@ -228,7 +228,7 @@ def repeatable_read(connection: Connection) -> Connection:
 def insert_many(
     connection: Connection, table: Table, names: Sequence[str], rows: Iterable[Sequence[Any]]
 ) -> None:
-    """Stores many rows, tuples in the order of the names, by the quickest way there is."""
+    """Insert many rows, tuples in the order of `names`, by the fastest way of the database."""
     columns = ", ".join(names)
     # Neither way goes through the types of the columns: the caller gives what they can hold.
     cursor: Any = connection.connection.cursor()
@@ -266,10 +266,10 @@ def insert_columns(
     *,
     ordered_by: str | None = None,
 ) -> None:
-    """Stores many rows, given as columns of one length.
+    """Insert many rows, given as columns of one length.
 
-    What is None throughout is left out, and SQLite is given whole numbers for booleans: its driver
-    takes as long for each None and each boolean as for several numbers.
+    Columns of None are left out, and SQLite gets integers for booleans: its driver takes as long
+    for each None and each boolean as for several numbers.
     """
     known = {
         name: values for name, values in columns.items() if not all(each is None for each in values)
@@ -292,14 +292,14 @@ def _list_types(table: Table, names: Sequence[str]) -> list[str]:
 
 
 def _name_type(column: TypeEngine[Any]) -> str:
-    """What PostgreSQL calls the type of a column."""
+    """PostgreSQL's name of a column type."""
     plain = column.impl if isinstance(column, TypeDecorator) else column
     return next(name for kind, name in _POSTGRES_TYPES.items() if isinstance(plain, kind))
 
 
 @contextmanager
 def enlarge_cache(connection: Connection) -> Iterator[None]:
-    """Memory for all that is touched: else most of it is read and written several times."""
+    """Enlarge caches for a bulk change: otherwise most pages are read and written several times."""
     if connection.dialect.name != "sqlite":
         connection.exec_driver_sql(_MORE_MEMORY)  # forgotten at the end of the transaction
         yield

@@ -22,7 +22,7 @@ _RETRY_AFTER = 1.0
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFailure:
-    """`busy` may pass by itself, `lost` is a connection that may come back, `final` is neither."""
+    """A failure: `busy` may pass, `lost` is a connection that may come back, `final` is neither."""
 
     kind: FailureKind
     error: TallymarkError
@@ -100,12 +100,12 @@ _OTHER = _Meaning("{db} could not do the work ({why})")
 
 
 def explain_locked(address: DatabaseAddress) -> TallymarkError:
-    """The failure of who waited in vain for another thread."""
+    """The error of a thread that waited in vain for another."""
     return _make_error(_LOCKED, _LOCKED.message.format(db=address.shown))
 
 
 def explain_driver_error(error: Exception, address: DatabaseAddress) -> DatabaseFailure:
-    """The failure behind an exception of SQLAlchemy's, or of the driver itself."""
+    """The failure behind an exception of SQLAlchemy or of the driver itself."""
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     meaning = (
         _find_sqlite_meaning(cause) if address.path is not None else _find_postgres_meaning(cause)
@@ -138,7 +138,7 @@ def _find_postgres_meaning(cause: BaseException) -> _Meaning:
 
 
 def _quote_driver(cause: BaseException, address: DatabaseAddress) -> str:
-    """The driver's first line, without the password should it quote it."""
+    """The driver's first line, with the password removed."""
     said = str(cause).strip().splitlines() or [type(cause).__name__]
     for password in (address.url.password, address.url.query.get("password")):
         if password:

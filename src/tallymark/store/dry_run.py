@@ -17,13 +17,15 @@ _active: ContextVar[bool] = ContextVar("rehearsing", default=False)
 
 
 def is_dry_run() -> bool:
-    """Whether what is written now is undone."""
+    """Return whether the current transaction will be rolled back."""
     return _active.get()
 
 
 @contextmanager
 def dry_run(*, really: bool = True) -> Iterator[None]:
-    """What is written inside is undone, also by threads that work for it; unless not `really`."""
+    """Roll back all writes inside, also those of threads that work for it; `really=False` does
+    nothing.
+    """
     token = _active.set(really)
     try:
         yield

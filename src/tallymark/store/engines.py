@@ -42,7 +42,7 @@ statement_seconds: ContextVar[float] = ContextVar("tally_statement_seconds", def
 
 @contextmanager
 def limit_statements(seconds: float) -> Iterator[None]:
-    """Let each statement inside take so long, for this thread or task."""
+    """Limit the time of each statement inside, for this thread or task."""
     token = statement_seconds.set(seconds)
     try:
         yield
@@ -51,7 +51,7 @@ def limit_statements(seconds: float) -> Iterator[None]:
 
 
 def limited(function: Callable[P, T]) -> Callable[P, T]:
-    """The same function, with the limit of requests: for threads that work for all of them."""
+    """Wrap a function that works for all requests in the time limit of a request."""
 
     @wraps(function)
     def call(*given: P.args, **named: P.kwargs) -> T:
@@ -81,27 +81,25 @@ _ENDING_SECONDS, _LAST_SECONDS = 5.0, 1.0
 
 
 class Ending:
-    """Whether the process ends, and how long its threads wait for the database from then on."""
+    """The end of the process, which shortens how long threads wait for the database."""
 
     def __init__(self) -> None:
         self._since = math.inf
 
     def begin(self) -> None:
-        """The process ends soon."""
         self._since = min(self._since, time.monotonic())
 
     @property
     def has_begun(self) -> bool:
-        """Whether it does."""
         return self._since < math.inf
 
     def find_deadline(self, began: float, usual: float) -> float:
-        """Until when to wait for a statement."""
+        """Time until which to wait for a statement."""
         return min(usual, max(self._since + _ENDING_SECONDS, began + _LAST_SECONDS))
 
 
 def make_postgres_engines(url: URL, patience: float, ending: Ending) -> tuple[Engine, Engine]:
-    """One for transactions, and one for few short questions that are asked again and again."""
+    """Make an engine for transactions, and one for short queries that repeat often."""
     given = {name: value for name, value in _CONNECTING.items() if name not in url.query}
     url = url.update_query_dict(given)
     engine = create_engine(
@@ -156,7 +154,7 @@ def _count_ms(seconds: float) -> int:
 
 
 def _ping_on_news(dialect: Dialect) -> None:
-    """A connection that the server closed can be read from; only then is the server asked."""
+    """Ping only connections with unread bytes: a connection that the server closed has some."""
     ping = dialect.do_ping
 
     def do_ping(connection: Any) -> bool:
@@ -168,7 +166,7 @@ def _ping_on_news(dialect: Dialect) -> None:
 
 
 def _stop_waiting(engine: Engine, ending: Ending) -> None:
-    """Connections that are given up when the server is late with an answer."""
+    """Give connections up when the server is late with an answer."""
     from psycopg import Connection as Plain  # noqa: PLC0415 (only PostgreSQL needs the driver)
     from psycopg import OperationalError  # noqa: PLC0415
 
@@ -177,7 +175,7 @@ def _stop_waiting(engine: Engine, ending: Ending) -> None:
             return super().wait(self._watch(gen), *given, **named)
 
         def _watch(self, gen: Any) -> Generator[Any, int, Any]:
-            """The same generator; psycopg sends it 0 every tenth of a second without an answer."""
+            """Wrap psycopg's generator, which gets 0 every tenth of a second without an answer."""
             began = time.monotonic()
             usual = began + statement_seconds.get() + _LATE
             try:
@@ -233,7 +231,7 @@ def make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
 
 
 def _make_read_only(path: Path) -> URL:
-    """Opens a file without leaving others beside it, which its owner could not write to."""
+    """Open a file without creating -wal and -shm files, which its owner could not write to."""
     query = {"uri": "true", "mode": "ro"}
     # While somebody has it open, or after a crash, changes stand beside it, and SQLite reads them.
     # Else it would have to make those files, unless it is told that nothing changes meanwhile.

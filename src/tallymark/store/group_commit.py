@@ -28,11 +28,11 @@ _RETRY_AFTER = 1.0
 
 
 class Overtaken(WorkFailed):
-    """Another transaction was quicker: this one is undone, and begins again."""
+    """Another transaction was quicker: this one is rolled back and begins again."""
 
 
 class GroupCommit:
-    """Applies items in batches. `apply` returns for each an answer or an exception."""
+    """Applies items in batches. `apply` returns an answer or an exception for each."""
 
     def __init__(
         self,
@@ -58,7 +58,7 @@ class GroupCommit:
         self._thread.start()
 
     def put(self, items: Sequence[Any]) -> Future[Answers]:
-        """Ask for items to be applied; their answers come after the commit."""
+        """Enqueue items; the future has their answers after the commit."""
         future: Future[Answers] = Future()
         future.set_running_or_notify_cancel()  # an item is applied although nobody waits any more
         with self._lock:
@@ -76,7 +76,7 @@ class GroupCommit:
         return future
 
     async def aput(self, items: Sequence[Any]) -> Answers:
-        """Apply items while the event loop does other things."""
+        """Apply items without blocking the event loop."""
         return await asyncio.wrap_future(self.put(items))
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class GroupCommit:
         self._thread.join()
 
     def __len__(self) -> int:
-        """How many items are waiting."""
+        """Number of waiting items."""
         return self._waiting
 
     def _work(self) -> None:
@@ -101,7 +101,7 @@ class GroupCommit:
                 future.set_result([next(answers) for _ in some])
 
     def _take(self) -> list[tuple[Sequence[Any], Future[Answers]]]:
-        """Take requests, once there are some; none when there will be no more."""
+        """Wait for requests and take a batch of them; empty once the queue is closed."""
         with self._lock:
             while not self._requests and not self._closing:
                 self._arrived.wait()

@@ -88,10 +88,10 @@ _FORGET = "DELETE FROM idempotency WHERE tenant = ? AND agent = ? AND key = ?"
 
 
 class IdempotentRequest:
-    """What is asked for an agent under a key. Each operation has its own keys.
+    """A request for an agent under a key. Each operation has its own keys.
 
-    Otherwise an agent could enter under a key that a reporter is going to use, and so keep its
-    report of a loss from being taken.
+    Otherwise an agent could enter under a key that a reporter is going to use, and so prevent its
+    report of a loss.
     """
 
     def __init__(self, tenant: str, agent: str, key: str, operation: str, *content: object) -> None:
@@ -105,11 +105,11 @@ class IdempotentRequest:
 
     @property
     def id(self) -> tuple[str, str, str]:
-        """Whose key it is, and the key."""
+        """Primary key of the row."""
         return self.tenant, self.agent, self._stored_key
 
     def find_answer(self, statements: QuickStatements) -> int | None:
-        """The attempt that was the answer before; a key used for something else is refused."""
+        """The attempt that was the answer before; a key used for another request is refused."""
         for digest, attempt in statements.read(_FIND, *self.id):
             if digest != self.digest:
                 raise Conflict(
@@ -120,11 +120,11 @@ class IdempotentRequest:
         return None
 
     def forget_answer(self, statements: QuickStatements) -> None:
-        """Forgets an answer that was remembered in this transaction."""
+        """Delete an answer that was stored in this transaction."""
         statements.run(_FORGET, *self.id)
 
     def keep_answer(self, statements: QuickStatements, attempt: int, at: float) -> None:
-        """Remembers the answer."""
+        """Store the answer."""
         if not statements.run(_KEEP, *self.id, self.digest, attempt, at):
             raise Overtaken("an idempotency key is being used for another request")
 
@@ -143,7 +143,7 @@ _served: dict[tuple[int, str, str, str], str] = {}
 
 
 class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What was answered."""
+    """A stored HTTP answer."""
 
     status: int
     headers: dict[str, str]
@@ -151,12 +151,12 @@ class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class IdempotentAnswers(TenantRows):
-    """What `store.idempotent_answers` is."""
+    """HTTP answers to requests under an Idempotency-Key."""
 
     def begin(self, caller: str, key: str, digest: str, *, at: float) -> KeptAnswer | None:
-        """None where the request is new, and now ours to do; else what was answered before.
+        """Claim a new request and return None, or return the answer given before.
 
-        The key of another request, or of one that is being served, is a `Conflict`.
+        A key used for another request, or for one that is being served, is a `Conflict`.
         """
         if not (0 < len(key) <= _LONGEST and make_storable(key) == key and key.isprintable()):
             raise InvalidInput(
@@ -216,7 +216,7 @@ class IdempotentAnswers(TenantRows):
         return None
 
     def find_name(self, caller: str, key: str) -> str | None:
-        """What a request that is being served is called, whoever serves it; None for no such."""
+        """Name of the request that is being served under a key, by any server."""
         query = select(idempotent_answers.c.token).where(
             self._is_mine(caller, key), idempotent_answers.c.status.is_(None)
         )
@@ -225,7 +225,7 @@ class IdempotentAnswers(TenantRows):
         return None if token is None else _Token.read(token).request or None
 
     def finish(self, caller: str, key: str, answer: KeptAnswer) -> None:
-        """Keeps what was answered; what is shown once must not be in it."""
+        """Store the answer, which must not hold values that are shown only once."""
         change = update(idempotent_answers).where(self._is_mine(caller, key))
         values = msgspec.structs.asdict(answer)
         try:
@@ -234,10 +234,10 @@ class IdempotentAnswers(TenantRows):
             self.leave(caller, key)
 
     def forget(self, caller: str, key: str) -> None:
-        """The request was refused, and its key is free again, also for another request.
+        """Free the key of a refused request, also for another request.
 
-        Sent again as it was it has the same name: it may have been taken over from one that broke
-        off, as a run is that still seems to be held, and then comes to the same run.
+        The same request sent again has the same name, because it may have been taken over from one
+        that broke off (a run that still seems to be held) and must lead to the same run.
         """
         mine = (self._is_mine(caller, key), idempotent_answers.c.status.is_(None))
         change = update(idempotent_answers).where(
@@ -250,10 +250,10 @@ class IdempotentAnswers(TenantRows):
             self.leave(caller, key)
 
     def leave(self, caller: str, key: str) -> None:
-        """The request broke off, and nobody knows how far it came.
+        """Leave a request that broke off at an unknown point.
 
-        Whoever asks again takes it over under its name. That needs no database, which may be what
-        broke.
+        The next sender takes it over under its name. This needs no database, which may be what
+        failed.
         """
         _served.pop(self._name(caller, key), None)
 
@@ -261,7 +261,7 @@ class IdempotentAnswers(TenantRows):
         return (id(self._database), self._tenant, caller, key)
 
     def _forget_old(self, connection: Connection, at: float) -> None:
-        """Some of those that are old enough, by whoever comes next."""
+        """Delete some expired answers on each new request."""
         old = (idempotent_answers.c.tenant == self._tenant, idempotent_answers.c.at <= at - KEPT_S)
         rows = connection.execute(
             select(idempotent_answers.c.caller, idempotent_answers.c.key).where(*old).limit(_SWEPT)
@@ -279,7 +279,7 @@ class IdempotentAnswers(TenantRows):
 
 
 class _Token(NamedTuple):
-    """Who serves a request: this call, for the request of that name, in this process."""
+    """The server of a request: the call, the name of the request, and the process."""
 
     claim: str
     request: str
@@ -300,7 +300,7 @@ class _Token(NamedTuple):
 
     @property
     def is_gone(self) -> bool:
-        """Whether the process is known to have ended."""
+        """Return whether the process is known to have ended."""
         return bool(self.server) and msgspec.json.decode(self.server, type=Holder).is_gone
 
 

@@ -85,7 +85,7 @@ _DAY = 86_400.0
 
 
 class Invitation(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an invitation, without its secret."""
+    """An invitation without its secret."""
 
     id: str
     tenant: str
@@ -102,7 +102,7 @@ _FIELDS = [invitation_rows.c[name] for name in Invitation.__struct_fields__]
 
 
 def make_invitation(**fields: Any) -> Invitation:
-    """An invitation that is not stored yet."""
+    """Make an invitation that is not stored yet."""
     if fields.get("owner") is not None:
         check_owner(fields["owner"])
     if fields["uses_left"] < 1:
@@ -113,11 +113,7 @@ def make_invitation(**fields: Any) -> Invitation:
 
 
 class Invitations(TenantRows):
-    """What `store.invitations` is."""
-
     def add(self, invitation: Invitation, text: str) -> None:
-        """Keeps a new invitation."""
-
         def work(connection: Connection) -> None:
             lock_tenant(connection, self._tenant, invitation.created_at)
             row = msgspec.structs.asdict(invitation) | {"hash": hash_secret(text)}
@@ -133,7 +129,7 @@ class Invitations(TenantRows):
         self._database.write(work)
 
     def find(self, text: str) -> Invitation | None:
-        """The invitation that this is, of whichever tenant."""
+        """Find the invitation with this secret, of any tenant."""
         if not self._database.look():
             return None
         query = select(*_FIELDS).where(invitation_rows.c.hash == hash_secret(text))
@@ -151,7 +147,7 @@ class Invitations(TenantRows):
             return [Invitation(**row) for row in rows]
 
     def revoke(self, invitation_id: str, *, at: float) -> Invitation:
-        """Revoke an invitation; what was made with it stays."""
+        """Revoke an invitation; keys made with it stay."""
 
         def work(connection: Connection) -> Invitation:
             mine = (invitation_rows.c.tenant == self._tenant) & (
@@ -175,9 +171,9 @@ class Invitations(TenantRows):
         return self._database.write(work)
 
     def accept(self, invitation: Invitation, key: Key, text: str, *, at: float) -> Key:
-        """Takes one use of an invitation, for a key and the agent that it names: all or nothing.
+        """Take one use of an invitation for a key and its agent, in one transaction.
 
-        Who asks again with the same text gets the key that it is, and takes no other use.
+        The same secret again returns its key and takes no further use.
         """
 
         def work(connection: Connection) -> Key:
@@ -200,9 +196,10 @@ class Invitations(TenantRows):
         return self._database.write(work)
 
     def register(self, key: Key, text: str, *, address: str, known_owner: bool, at: float) -> None:
-        """Keeps a key and its agent for whoever came; `known_owner` when they proved who they are.
+        """Store a key and its agent for an open registration; `known_owner` if the owner was
+        proved.
 
-        Addresses have quotas, and so have owners.
+        Addresses and owners have quotas.
         """
 
         def work(connection: Connection) -> None:

@@ -48,7 +48,7 @@ _RUNNING = "state = 'running'"
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
-    """A job in the hands of a worker, who alone may end it."""
+    """A job claimed by a worker, which alone may end it."""
 
     id: str
     tenant: str
@@ -65,7 +65,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Waiting(NamedTuple):
-    """What there is of one owner."""
+    """Running and ready jobs of one owner."""
 
     tenant: str
     owner: str
@@ -76,7 +76,7 @@ class _Waiting(NamedTuple):
 
 
 class JobQueue:
-    """What workers do with jobs, whoever's they are."""
+    """The jobs of all tenants as workers see them."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -85,12 +85,11 @@ class JobQueue:
         self._turns = itertools.count(1)
 
     @property
-    def bell(self) -> JobWakeups:
-        """Of this process."""
+    def wakeups(self) -> JobWakeups:
         return find_wakeups(self._database)
 
     def prepare(self) -> None:
-        """Makes the tables, where nothing has been stored yet."""
+        """Make the tables if nothing has been stored yet."""
         self._database.look(create=True)
 
     def claim(
@@ -102,12 +101,12 @@ class JobQueue:
         held: Sequence[Claimed] | None = None,
         of_owner: int | None = None,
     ) -> list[Claimed]:
-        """Takes up to so many jobs that may begin, for this process or another `holder`.
+        """Claim up to `most` jobs that may begin, for this process or another `holder`.
 
-        Whoever has least of these kinds running goes first, between tenants and then between
-        owners; of these, whoever began a job longest ago, then by age.
-        `held` is what the same workers have already: where it is given, no owner gets all of their
-        places, or more than `of_owner`, and no tenant where there are others.
+        Tenants, then owners, with the fewest running jobs of these kinds go first; then those that
+        began a job longest ago; then older jobs. `held` is what the same workers have already: if
+        given, no owner gets all of their places, or more than `of_owner`, and no tenant if there
+        are others.
         """
         # A look costs nobody anything; on SQLite, whoever writes stops all others that do.
         if most < 1 or not self.is_wanted(kinds):
@@ -152,11 +151,11 @@ class JobQueue:
             self._begun.pop(next(iter(self._begun)), None)
 
     def is_wanted(self, kinds: Collection[str]) -> bool:
-        """Whether there is something to claim or to take back."""
+        """Return whether there is a job to claim or to take back."""
         return bool(self.find_ready(kinds))
 
     def find_ready(self, kinds: Collection[str]) -> set[str]:
-        """Of which kinds there is something to claim; all, where something is to be taken back."""
+        """Kinds with a job to claim; all of them if a job is to be taken back."""
         with self._database.read() as connection:
             ready = select(jobs.c.kind).where(_may_begin(connection, kinds)).distinct()
             if _find_left(connection):
@@ -164,7 +163,7 @@ class JobQueue:
             return set(connection.scalars(ready))
 
     def renew(self, claimed: Sequence[Claimed]) -> set[str]:
-        """Holds jobs for longer; the ids of those that are still held."""
+        """Renew leases; return the ids of the jobs still held."""
         tokens, ids = {each.token for each in claimed}, {each.id for each in claimed}
 
         def work(connection: Connection) -> set[str]:
@@ -176,19 +175,19 @@ class JobQueue:
         return self._database.write(work) if claimed else set()
 
     def find_cancelled(self, claimed: Sequence[Claimed]) -> set[str]:
-        """Those whose end somebody asked for."""
+        """Ids of jobs whose cancellation was requested."""
         ids = [each.id for each in claimed]
         query = select(jobs.c.id).where(jobs.c.id.in_(ids), jobs.c.cancel_at.is_not(None))
         with self._database.read() as connection:
             return set(connection.scalars(query))
 
     def finish(self, claimed: Claimed, result: Any = None, *, state: JobState = "done") -> None:
-        """Ends a job; LeaseLost where another has it by now."""
+        """End a job; LeaseLost if another worker has it by now."""
         ended = {"state": state, "result": result, "error": None}
         self._end(claimed, ended)
 
     def fail(self, claimed: Claimed, error: str, *, again_after: float | None = None) -> None:
-        """Ends a job that cannot be done, or queues it again by our fault, after some seconds."""
+        """End a job that cannot be done, or queue it again after a failure of the server."""
         if again_after is None:
             self._end(claimed, {"state": "failed", "error": error})
             return
@@ -196,11 +195,11 @@ class JobQueue:
         self._end(claimed, again, again_after)
 
     def release(self, claimed: Claimed, after: float = 0.0) -> None:
-        """Hands a job back that was not done, for so many seconds; nobody took it over."""
+        """Hand back a job that was not done, to begin after some seconds; this is no takeover."""
         self._end(claimed, {"state": "queued"}, after)
 
     def note_progress(self, claimed: Claimed, done: int, total: int | None) -> None:
-        """Writes down how far a job is, for whoever looks; its result takes that place."""
+        """Store the progress of a job; its result replaces it."""
         mine = (jobs.c.id == claimed.id, jobs.c.token == claimed.token, text(_RUNNING))
         told = {"progress": {"done": done, "of": total}}
         self._database.write(
@@ -208,15 +207,15 @@ class JobQueue:
         )
 
     def count(self) -> dict[tuple[str, str], int]:
-        """How many jobs wait, run or were set aside, by kind and state."""
+        """Number of jobs that wait, run or were set aside, by kind and state."""
         query = select(jobs.c.kind, jobs.c.state, func.count()).group_by(jobs.c.kind, jobs.c.state)
         with self._database.read() as connection:
             found = connection.execute(query.where(text(UNFINISHED)))
             return {(kind, state): count for kind, state, count in found}
 
     def find_ages(self) -> dict[str, tuple[float, float]]:
-        """Of each kind: seconds since the oldest job that is not done was queued, and for which
-        the oldest that may begin waits.
+        """By kind: seconds since the oldest unfinished job was queued, and since the oldest ready
+        one.
         """
         with self._database.read() as connection:
             now = read_clock(connection)
@@ -233,8 +232,8 @@ class JobQueue:
 
         return find_delay(self._database, now)
 
-    def add_settling(self, at: float) -> None:
-        """A job for each tenant that has attempts which ran out of time or were left submitted."""
+    def queue_unfinished_attempts(self, at: float) -> None:
+        """Queue a job for each tenant with attempts that expired or were left submitted."""
         late = (attempts.c.state == "entered") & (attempts.c.expires_at < at)
         left = (attempts.c.state == "submitted") & (attempts.c.submitted_at < at - _ON_ITS_WAY)
         query = select(attempts.c.tenant).where(is_unfinished, or_(late, left)).distinct()
@@ -244,22 +243,22 @@ class JobQueue:
             job = NewJob(kind="settle", subject="settle")
             self._database.write(partial(add_rows, tenant=tenant, new=[job]))
         if tenants:
-            self.bell.ring()
+            self.wakeups.ring()
 
-    def add_rule_work(self, at: float) -> int:
-        """A job for each rule that has traces to look at or to score by now; how many."""
+    def queue_rule_work(self, at: float) -> int:
+        """Queue a job for each rule that has traces to look at or to score; return their number."""
         from tallymark.store.traces.backfills import queue_rule_jobs  # noqa: PLC0415
 
         return queue_rule_jobs(self._database, at)
 
-    def add_announcing(self) -> int:
-        """A job for each tenant whose webhooks have not heard of everything; how many."""
-        from tallymark.store.webhooks import queue_announcing  # noqa: PLC0415
+    def queue_announcements(self) -> int:
+        """Queue a job for each tenant whose webhooks are behind the log; return their number."""
+        from tallymark.store.webhooks import queue_announcements  # noqa: PLC0415
 
-        return queue_announcing(self._database)
+        return queue_announcements(self._database)
 
     def _take_back(self, connection: Connection) -> None:
-        """Queues again what nobody works on any more, or sets it aside."""
+        """Queue abandoned jobs again, or set them aside."""
         later = read_clock(connection) + _LATER
         for number, token in _find_left(connection):
             # Whoever holds it may have renewed or ended it meanwhile.
@@ -321,18 +320,17 @@ class JobQueue:
                 )
 
         self._database.write(work)
-        self.bell.let_go(claimed.id)
+        self.wakeups.let_go(claimed.id)
         if delay is not None:
-            self.bell.ring()
+            self.wakeups.ring()
 
 
 class _Rooms:
-    """The places of some workers, of which one is left to others by each owner and tenant."""
+    """Places of some workers, of which each owner and tenant leaves one to others."""
 
     def __init__(
         self, free: int, held: Sequence[Claimed], *, is_shared: bool, of_owner: int | None = None
     ) -> None:
-        """`is_shared` says whether there are several tenants."""
         self._most = max(1, free + len(held) - 1)
         self._most_of_owner = min(self._most, of_owner or self._most)
         self._is_shared = is_shared
@@ -358,10 +356,10 @@ def share_out(
     rooms: _Rooms | None = None,
     begun: Mapping[str | tuple[str, str], int] | None = None,
 ) -> Counter[tuple[str, str]]:
-    """How many of so many places each owner gets: the one with least running, time and again.
+    """Share free places among owners: each goes to the one with the fewest running jobs.
 
-    Of several, it is the one that `begun` a job longest ago: many short jobs of one owner would
-    otherwise all go before the first of another.
+    Among equals it goes to the one that `begun` a job longest ago: otherwise many short jobs of one
+    owner would all go before the first of another.
     """
     last = begun or {}
     of_tenant, of_owner, chosen = Counter[str](), Counter[tuple[str, str]](), Counter[Any]()
@@ -402,7 +400,7 @@ def _may_begin(connection: Connection, kinds: Collection[str]) -> ColumnElement[
 
 
 def _find_left(connection: Connection) -> list[tuple[int, str]]:
-    """What is said to run, and does not: its lease ran out, or its process has ended."""
+    """Running jobs whose lease ran out or whose process has ended."""
     over = jobs.c.expires_at <= read_clock(connection)
     query = select(jobs.c.number, jobs.c.token, jobs.c.holder, over)
     found = connection.execute(query.where(text(LIVE), jobs.c.state == "running"))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class JobWakeups:
-    """Rung when a job was added, and when one has ended here. Nothing depends on it but speed."""
+    """Signals about added and ended jobs. Only speed depends on it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,49 +23,52 @@ class JobWakeups:
         """Whether the workers of this process take no more jobs, so that waiting is in vain."""
 
     def wake(self, event: threading.Event) -> None:
-        """From now on the event is set whenever jobs were added."""
+        """Set the event whenever jobs are added."""
         with self._lock:
             self._workers.add(event)
 
     def leave(self, event: threading.Event) -> None:
-        """The event is not set any more."""
+        """Stop setting the event."""
         with self._lock:
             self._workers.discard(event)
 
     def ring(self) -> None:
-        """Jobs were added, and are committed."""
+        """Signal that jobs were added and committed."""
         with self._lock:
             for event in self._workers:
                 event.set()
 
     def hold(self, job_id: str) -> None:
-        """A worker of this process has the job, and will tell when it ends."""
+        """Note that a worker of this process has the job and will signal its end."""
         with self._lock:
             self._held.add(job_id)
 
     def is_held(self, job_id: str) -> bool:
-        """Whether its end will be told here."""
+        """Return whether the job's end will be signalled here."""
         return job_id in self._held
 
     def let_go(self, job_id: str) -> None:
-        """A worker of this process is done with the job, in whichever way."""
+        """Signal that a worker of this process is done with the job."""
         with self._lock:
             self._held.discard(job_id)
         self._tell(job_id)
 
     def expect(self, job_id: str) -> Future[None]:
-        """Done when a worker of this process is done with the job; `forget` it in the end."""
+        """Future that is done when a worker of this process is done with the job.
+
+        Pass it to `forget` in the end.
+        """
         future: Future[None] = Future()
         with self._lock:
             self._waiting.setdefault(job_id, []).append(future)
         return future
 
     def is_expected(self, job_id: str) -> bool:
-        """Whether somebody waits here for its end."""
+        """Return whether a thread of this process waits for the job's end."""
         return job_id in self._waiting
 
     def stop(self) -> None:
-        """The server ends: whoever waits is answered by what there is."""
+        """Release all waiting threads because the server ends."""
         self.is_stopped = True
         for job_id in list(self._waiting):
             self._tell(job_id)
@@ -78,7 +81,7 @@ class JobWakeups:
                 future.set_result(None)
 
     def forget(self, job_id: str, future: Future[None]) -> None:
-        """Nobody waits for it any more."""
+        """Drop a future that nothing waits for."""
         with self._lock:
             waiting = self._waiting.get(job_id, [])
             if future in waiting:
@@ -92,6 +95,6 @@ _making = threading.Lock()
 
 
 def find_wakeups(database: Database) -> JobWakeups:
-    """The one bell of all who share a database in this process."""
+    """The one instance of all who share a database in this process."""
     with _making:
         return _wakeups.setdefault(database, JobWakeups())

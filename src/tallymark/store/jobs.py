@@ -76,17 +76,17 @@ ENDED: frozenset[JobState] = frozenset({"done", "failed", "cancelled"})
 
 
 def make_job_id() -> str:
-    """Nobody can guess it, and no two are alike, however many are made."""
+    """Make a unique id that cannot be guessed."""
     return f"j{secrets.token_hex(10)}"
 
 
 def derive_job_id(asked_as: str, number: int) -> str:
-    """The same for the same request, made again, whose name nobody can guess."""
+    """Derive an id from the unguessable name of a request: the same request has the same id."""
     return f"j{hashlib.sha256(f'{asked_as} {number}'.encode()).hexdigest()[:20]}"
 
 
 class NewJob(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to be done."""
+    """A job to be queued."""
 
     kind: str
     subject: str
@@ -100,8 +100,6 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a job."""
-
     id: str
     tenant: str
     owner: str
@@ -123,7 +121,6 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will come of it."""
         return self.state in ENDED
 
 
@@ -131,26 +128,27 @@ _SHOWN = tuple(name for name in Job.__struct_fields__ if name != "holder")
 
 
 class Jobs(TenantRows):
-    """The jobs of one tenant: what those who want something done see of them."""
+    """The jobs of one tenant as their owners see them."""
 
     @property
-    def bell(self) -> JobWakeups:
-        """Of this process."""
+    def wakeups(self) -> JobWakeups:
         return find_wakeups(self._database)
 
     def add(self, job: NewJob) -> Job:
-        """Queues a job; where one of its kind about the same is not finished, that one stays."""
+        """Queue a job, unless an unfinished job of its kind has the same subject; return the one
+        that counts.
+        """
         return self.add_many([job])[0]
 
     def add_many(self, new: Sequence[NewJob]) -> list[Job]:
-        """The same for many at once; of each, the one that counts."""
+        """Queue many jobs as `add` does; return the one that counts for each."""
 
         def work(connection: Connection) -> list[Job]:
             add_rows(connection, self._tenant, new)
             return [self._find_counting(connection, each) for each in new]
 
         added = self._database.write(work)
-        self.bell.ring()
+        self.wakeups.ring()
         return added
 
     def get(self, job_id: str) -> Job:
@@ -159,7 +157,7 @@ class Jobs(TenantRows):
             return self._read(snapshot.connection, job_id)
 
     def find(self, kind: str, subject: str) -> Job | None:
-        """The last job of a kind about something."""
+        """The last job of a kind about a subject."""
         query = self._select().where(jobs.c.kind == kind, jobs.c.subject == subject)
         with self._database.read() as connection:
             row = connection.execute(query.order_by(jobs.c.number.desc()).limit(1)).first()
@@ -175,7 +173,7 @@ class Jobs(TenantRows):
         before: int | None = None,
         limit: int = 50,
     ) -> list[Job]:
-        """The newest first; `before` goes on after the last one's number."""
+        """Jobs, newest first; `before` is the number of the last one of the page before."""
         wanted = {"state": state, "kind": kind, "subject": subject, "owner": owner}
         query = self._select().where(
             *(jobs.c[name] == value for name, value in wanted.items() if value is not None),
@@ -186,7 +184,7 @@ class Jobs(TenantRows):
             return [_to_job(row) for row in found]
 
     def cancel(self, job_id: str) -> Job:
-        """Ends a job that has not begun; one that runs is asked to end, and soon does."""
+        """Cancel a waiting job, or request the end of a running one."""
 
         def work(connection: Connection) -> Job:
             now = read_clock(connection)
@@ -202,13 +200,13 @@ class Jobs(TenantRows):
         if job.state in ("done", "failed"):
             raise Conflict(f"the job {job_id} is over: it is {job.state}")
         if job.ended:
-            self.bell.let_go(job_id)
+            self.wakeups.let_go(job_id)
         else:
-            self.bell.ring()
+            self.wakeups.ring()
         return job
 
     def retry(self, job_id: str) -> Job:
-        """Begins a job anew that failed, was cancelled or set aside."""
+        """Queue a job again that failed, was cancelled or set aside."""
 
         def work(connection: Connection) -> Job:
             job = self._read(connection, job_id)
@@ -231,13 +229,13 @@ class Jobs(TenantRows):
             return self._read(connection, job_id)
 
         job = self._database.write(work)
-        self.bell.ring()
+        self.wakeups.ring()
         return job
 
     def urge(self, job_id: str) -> None:
-        """Lets a job begin at once, however often it failed or was left: a person asks for it.
+        """Let a job begin at once at a person's request, however often it failed.
 
-        One that somebody does stays theirs, and one that is over stays over.
+        A running job stays with its worker, and one that is done stays done.
         """
 
         def work(connection: Connection) -> None:
@@ -262,7 +260,9 @@ class Jobs(TenantRows):
         return _to_job(row)
 
     def _find_counting(self, connection: Connection, new: NewJob) -> Job:
-        """Ours where it was added, also when it has ended by now; else the one before it."""
+        """The job with this id if it was added, even if it has ended since; else the unfinished
+        one.
+        """
         row = connection.execute(self._select().where(jobs.c.id == new.id)).first()
         if row is None:
             alike = (jobs.c.kind == new.kind, jobs.c.subject == new.subject, text(UNFINISHED))
@@ -271,9 +271,9 @@ class Jobs(TenantRows):
 
 
 def add_rows(connection: Connection, tenant: str, new: Sequence[NewJob]) -> None:
-    """Queues jobs in a transaction that the caller owns; who commits it rings the bell after.
+    """Queue jobs in the caller's transaction; call `ring` after its commit.
 
-    One whose kind and subject have a job that is not finished is left out.
+    Jobs whose kind and subject have an unfinished job are left out.
     """
     if not new:
         return

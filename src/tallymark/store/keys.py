@@ -86,7 +86,7 @@ _LONGEST_NAME = 100
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a key, without the key."""
+    """An API key without its secret."""
 
     id: str
     tenant: str
@@ -101,7 +101,6 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     replaced_by: str | None = None
 
     def is_valid(self, at: float) -> bool:
-        """Whether it opens anything."""
         expired = self.expires_at is not None and at >= self.expires_at
         return self.revoked_at is None and not expired
 
@@ -110,17 +109,17 @@ _FIELDS = [access_keys.c[name] for name in Key.__struct_fields__]
 
 
 def make_secret(prefix: str = PREFIX) -> str:
-    """What nobody can guess: a key, an invitation or a session."""
+    """Random secret of a key, an invitation or a session."""
     return prefix + secrets.token_urlsafe(32)
 
 
 def hash_secret(text: str) -> str:
-    """What is kept of it."""
+    """Hash that is stored in place of a secret."""
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
 
 
 def make_record(**fields: Any) -> Key:
-    """A key that is not stored yet; names that cannot be used are refused."""
+    """Make a key that is not stored yet; names that cannot be used are refused."""
     check_owner(fields["owner"])
     name = fields["name"]
     if not (name.strip() and name.isprintable() and len(name) <= _LONGEST_NAME):
@@ -132,7 +131,7 @@ def make_record(**fields: Any) -> Key:
 
 
 def check_owner(owner: str) -> None:
-    """Refuses what no owner can be called."""
+    """Refuse a name that cannot be an owner's."""
     if not _OWNER.fullmatch(owner):
         raise InvalidInput(
             f"{shorten(owner, 60)!r} cannot be an owner",
@@ -142,21 +141,18 @@ def check_owner(owner: str) -> None:
 
 
 class Keys(TenantRows):
-    """What `store.keys` is."""
-
     def find(self, text: str) -> Key | None:
-        """The key that this is, of whichever tenant."""
+        """Find the key with this secret, of any tenant."""
         return self.find_by_hash(hash_secret(text))
 
     def find_by_hash(self, digest: str) -> Key | None:
-        """The same, where the hash is known."""
+        """Find a key by the hash of its secret, of any tenant."""
         if not self._database.look():
             return None
         with self._database.read() as connection:
             return _find_by_hash(connection, digest)
 
     def get(self, key_id: str) -> Key:
-        """A key by its id."""
         with self._database.read() as connection:
             return _require_key(connection, self._tenant, key_id)
 
@@ -171,7 +167,7 @@ class Keys(TenantRows):
             return [Key(**row) for row in connection.execute(query).mappings()]
 
     def add(self, record: Key, text: str) -> None:
-        """Keeps a new key. One for an agent makes the agent its owner's, if it is nobody's yet."""
+        """Store a new key. A key for an agent without an owner makes the agent its owner's."""
 
         def work(connection: Connection) -> None:
             lock_tenant(connection, self._tenant, record.created_at)
@@ -180,7 +176,7 @@ class Keys(TenantRows):
         self._database.write(work)
 
     def add_with_tenant(self, settings: TenantSettings, record: Key, text: str) -> None:
-        """Makes the tenant, and keeps its first key."""
+        """Make the tenant and store its first key."""
 
         def work(connection: Connection) -> None:
             if not is_key_known(connection, record):
@@ -190,7 +186,7 @@ class Keys(TenantRows):
         self._database.write(work)
 
     def add_first_admin(self, record: Key, text: str) -> bool:
-        """Keeps the key of an admin unless there is one; False where somebody was quicker."""
+        """Store an admin key unless there is a valid one; return whether it was stored."""
 
         def work(connection: Connection) -> bool:
             lock_tenant(connection, self._tenant, record.created_at)
@@ -209,7 +205,7 @@ class Keys(TenantRows):
         return self._database.write(work)
 
     def add_given(self, record: Key, text: str) -> Key:
-        """Keeps a key that somebody else made, or finds it where it is kept already."""
+        """Store a key that was made elsewhere, or find it if it is stored already."""
         digest = hash_secret(text)
 
         def work(connection: Connection) -> Key:
@@ -224,7 +220,9 @@ class Keys(TenantRows):
         return self._database.write(work)
 
     def rotate(self, old: Key, new: Key, text: str, *, until: float) -> None:
-        """Keeps a key in the place of another, which is good until then: of two, one does so."""
+        """Replace a key, which stays valid until `until`. Of two concurrent rotations, one
+        succeeds.
+        """
         ends = until if old.expires_at is None else min(until, old.expires_at)
 
         def work(connection: Connection) -> None:
@@ -246,7 +244,7 @@ class Keys(TenantRows):
         self._database.write(work)
 
     def revoke(self, key_id: str, *, at: float) -> Key:
-        """From now on the key opens nothing, and nobody is signed in by it."""
+        """Revoke a key and end its sessions."""
 
         def work(connection: Connection) -> Key:
             found = _require_key(connection, self._tenant, key_id)
@@ -260,7 +258,7 @@ class Keys(TenantRows):
         return self._database.write(work)
 
     def mark_used(self, key_id: str, *, at: float) -> None:
-        """Writes down that the key was used, unless that was done within the hour."""
+        """Note that the key was used, at most once an hour."""
         old = or_(
             access_keys.c.last_used_at.is_(None), access_keys.c.last_used_at <= at - USED_AFTER
         )
@@ -271,7 +269,7 @@ class Keys(TenantRows):
 
 
 def add_key(connection: Connection, record: Key, text: str) -> None:
-    """Keeps a new key, in a transaction that holds the tenant's row."""
+    """Store a new key in a transaction that holds the lock of the tenant's row."""
     if record.agent is not None:
         claim_agent(
             connection, record.tenant, record.agent, owner=record.owner, at=record.created_at
@@ -284,7 +282,7 @@ def add_key(connection: Connection, record: Key, text: str) -> None:
 
 
 def find_key(connection: Connection, text: str) -> Key | None:
-    """The key that this is, of whichever tenant."""
+    """Find the key with this secret, of any tenant."""
     return _find_by_hash(connection, hash_secret(text))
 
 
@@ -295,18 +293,18 @@ def _find_by_hash(connection: Connection, digest: str) -> Key | None:
 
 
 def describe_holder(record: Key) -> tuple[str, str, str, str | None]:
-    """Whose key it is, and for what."""
+    """Fields that two keys of the same holder share."""
     return record.tenant, record.owner, record.role, record.agent
 
 
 def is_key_known(connection: Connection, record: Key) -> bool:
-    """Whether this very key is kept."""
+    """Return whether this very key is stored."""
     found = connection.scalar(select(access_keys.c.id).where(_is_key(record.tenant, record.id)))
     return found is not None
 
 
 def is_owner_known(connection: Connection, tenant: str, owner: str) -> bool:
-    """Whether anybody has, or had, a key as this owner."""
+    """Return whether there is or was a key of this owner."""
     mine = (access_keys.c.tenant == tenant, access_keys.c.owner == owner)
     return connection.scalar(select(access_keys.c.id).where(*mine).limit(1)) is not None
 
@@ -335,7 +333,7 @@ _AT_ONCE = 500
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody signed in, without the token that their browser has."""
+    """A browser session without its token."""
 
     key: Key
     csrf: str
@@ -348,10 +346,8 @@ _SESSION_KEY = [access_keys.c[name] for name in Key.__struct_fields__]
 
 
 class Sessions(TenantRows):
-    """What `store.sessions` is."""
-
     def add(self, session: Session, token: str) -> None:
-        """Keeps a new session, and forgets those that are over."""
+        """Store a new session, and delete expired ones."""
         row = {
             "hash": hash_secret(token),
             "tenant": session.key.tenant,
@@ -373,7 +369,7 @@ class Sessions(TenantRows):
         self._database.write(work)
 
     def find(self, token: str) -> Session | None:
-        """The session that this is, with its key, of whichever tenant; it may be over."""
+        """Find the session with this token and its key, of any tenant; it may have expired."""
         if not self._database.look():
             return None
         query = (
@@ -395,7 +391,7 @@ class Sessions(TenantRows):
         return Session(key=key, csrf=csrf, created_at=began, expires_at=until)
 
     def find_open(self, hashes: Collection[str], *, at: float) -> set[str]:
-        """Those of some keys and sessions, of whichever tenant, that are not over."""
+        """Select the hashes of keys and sessions, of any tenant, that are still valid."""
         valid = access_keys.c.revoked_at.is_(None) & (
             access_keys.c.expires_at.is_(None) | (access_keys.c.expires_at > at)
         )
@@ -414,12 +410,11 @@ class Sessions(TenantRows):
         return found
 
     def remove(self, token: str) -> None:
-        """Signs out."""
         mine = sessions.c.hash == hash_secret(token)
         self._database.write(lambda c: c.execute(delete(sessions).where(mine)))
 
     def remove_all(self, owner: str, *, at: float) -> int:
-        """Signs an owner out everywhere; how many sessions that were."""
+        """End all sessions of an owner; return their number."""
 
         def work(connection: Connection) -> int:
             theirs = select(access_keys.c.id).where(

@@ -102,7 +102,7 @@ class Holder(msgspec.Struct, frozen=True):
 
     @property
     def is_gone(self) -> bool:
-        """True when the process is known to have ended; that of another machine never is."""
+        """Return whether the process is known to have ended; never so for another machine's."""
         if not self.machine or (self.host, self.machine) != (platform.node(), _MACHINE):
             return False
         try:
@@ -115,7 +115,7 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """The claim of one worker to one thing, known by its token."""
+    """Claim of one worker to one subject, identified by its token."""
 
     tenant: str
     kind: str
@@ -123,7 +123,9 @@ class Lease(msgspec.Struct, frozen=True):
     token: str = msgspec.field(default_factory=lambda: secrets.token_hex(16))
 
     def claim(self, connection: Connection, *, gone: str | None = None) -> None:
-        """Takes the lease, or refuses with who has it; `gone` is a token whose holder has ended."""
+        """Claim the lease, or refuse and name its holder; `gone` is the token of a holder that has
+        ended.
+        """
         holder = json_text(describe_process(os.getpid()))
         values = (*msgspec.structs.astuple(self), holder, gone or self.token)
         if QuickStatements(connection).read(_CLAIM[connection.dialect.name], *values):
@@ -138,9 +140,9 @@ class Lease(msgspec.Struct, frozen=True):
         )
 
     def hold(self, connection: Connection, *, seconds: float = SECONDS) -> None:
-        """Renews the lease; until the transaction ends, nobody can take it. 0 gives it back.
+        """Renew the lease, locked until the transaction ends; `seconds=0` gives it back.
 
-        The row stays: whoever took it in between is so told from nobody.
+        The row stays, so that a worker whose lease was taken over and given back learns of it.
         """
         statement, values = _HOLD[connection.dialect.name], msgspec.structs.astuple(self)
         if not QuickStatements(connection).run(statement, seconds, *values):
@@ -151,7 +153,7 @@ class Lease(msgspec.Struct, frozen=True):
             )
 
     def remove(self, connection: Connection) -> None:
-        """Forgets who had it, together with the thing itself."""
+        """Delete the row, together with its subject."""
         connection.execute(delete(leases).where(*self._list_conditions()))
 
     @property
@@ -163,7 +165,7 @@ class Lease(msgspec.Struct, frozen=True):
         return [leases.c[name] == getattr(self, name) for name in names]
 
     def _read_holder(self, connection: Connection) -> tuple[str, Holder, str]:
-        """Whose it is now: the token, who, and since when."""
+        """The current token, holder and time of the claim."""
         columns = (leases.c.token, leases.c.holder, leases.c.claimed_at)
         row = connection.execute(select(*columns).where(*self._list_conditions())).one_or_none()
         if row is None:
@@ -172,12 +174,12 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 def read_clock(connection: Connection) -> ColumnElement[float]:
-    """What the database's clock says when the statement that holds this is done."""
+    """Time of the database's clock when the statement runs."""
     return literal_column(_NOW[connection.dialect.name], FiniteFloat)
 
 
 def find_live(connection: Connection, tenant: str, kind: str) -> list[str]:
-    """What is being worked on: leases that have not run out and whose process has not ended."""
+    """Subjects of leases that have not run out and whose process has not ended."""
     live = leases.c.expires_at > read_clock(connection)
     query = select(leases.c.subject, leases.c.holder).where(live)
     rows = connection.execute(query.filter_by(tenant=tenant, kind=kind))
@@ -185,7 +187,7 @@ def find_live(connection: Connection, tenant: str, kind: str) -> list[str]:
 
 
 def describe_process(number: int) -> Holder:
-    """A process of this machine; only our own has a user that is sure to be right."""
+    """Describe a process of this machine; `user` is reliable only for this process."""
     try:
         user = getpass.getuser()
     except (KeyError, OSError):  # a number without a name, as in many containers

@@ -32,11 +32,10 @@ class ManyQuery:
     """A query about many things at once: `{given}` in it is a table of them, called `given`.
 
     `{each TABLE NAME: CONDITION}` joins a table in which each of them is looked up by an index,
-    however many rows PostgreSQL believes it to have: before it has counted them, it would rather
-    read all.
+    however many rows PostgreSQL expects: without statistics it would rather read the whole table.
 
-    `columns` are names with their PostgreSQL types: whole numbers and texts. Floats would go
-    through SQLite's JSON, which may lose their last bit.
+    `columns` are names with their PostgreSQL types: integers and texts. Floats would go through
+    SQLite's JSON, which may lose their last bit.
     """
 
     text: str
@@ -45,13 +44,13 @@ class ManyQuery:
 
 @dataclass(frozen=True, slots=True)
 class QuickSelect:
-    """A query of SQLAlchemy's that is written once for each kind of database."""
+    """An SQLAlchemy query that is compiled once for each dialect."""
 
     query: Select[Any] | CompoundSelect[Any] | TextClause
     _written: dict[str, _WrittenSelect] = field(default_factory=dict)
 
     def write(self, dialect: Dialect) -> _WrittenSelect:
-        """As the driver takes it."""
+        """Compile the query for a dialect."""
         found = self._written.get(dialect.name)
         if found is None:
             made = self.query.compile(dialect=dialect)
@@ -71,10 +70,10 @@ class _WrittenSelect:
 
 
 class QuickStatements:
-    """Those of one transaction, which begins with them unless it has begun."""
+    """Statements of one transaction, which is begun unless it has begun."""
 
     def __init__(self, connection: Connection, *, begin: bool = True) -> None:
-        """Without `begin`, a statement may stand alone, which saves a round trip."""
+        """Without `begin`, a statement may run alone, which saves a round trip."""
         if begin and not connection.in_transaction():
             connection.begin()
         self.connection = connection
@@ -82,7 +81,7 @@ class QuickStatements:
         self._cursor: Any = self._find_cursor()
 
     def _find_cursor(self) -> Any:
-        """PostgreSQL's is kept with its connection: to make one takes half as long as to ask."""
+        """Cursor, cached with a PostgreSQL connection: making one takes half as long as a query."""
         driver = self.connection.connection
         if not self.is_postgres:
             return driver.cursor()
@@ -93,13 +92,12 @@ class QuickStatements:
         return known
 
     def read(self, text: str, *values: Any) -> list[tuple[Any, ...]]:
-        """The rows of a query."""
         self._cursor.execute(_write_marks(text) if self.is_postgres else text, values)
         found: list[tuple[Any, ...]] = self._cursor.fetchall()
         return found
 
     def select(self, query: QuickSelect, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """The rows of a query whose parameters have these values."""
+        """Rows of a compiled query with these parameters."""
         written = query.write(self.connection.dialect)
         values = {**written.own, **values}
         given = values if written.names is None else [values[name] for name in written.names]
@@ -110,13 +108,13 @@ class QuickStatements:
     def read_many(
         self, query: ManyQuery, given: Sequence[Sequence[Any]], *more: Any
     ) -> list[tuple[Any, ...]]:
-        """The rows of a query about all of these; none when there are none."""
+        """Rows of a query about all of these; none if there are none."""
         if not given:
             return []
         return self.read(_write_given(query, self.is_postgres), *self._pass(query, given), *more)
 
     def run_given(self, query: ManyQuery, given: Sequence[Sequence[Any]], *more: Any) -> int:
-        """How many rows a statement about all of these changed."""
+        """Run a statement about all of these; return the number of changed rows."""
         if not given:
             return 0
         return self.run(_write_given(query, self.is_postgres), *self._pass(query, given), *more)
@@ -132,24 +130,24 @@ class QuickStatements:
 
     @property
     def integrity_error(self) -> type[Exception]:
-        """What the driver raises for a key that is taken."""
+        """The driver's exception for a key that is taken."""
         found: type[Exception] = self.connection.dialect.loaded_dbapi.IntegrityError
         return found
 
     def run(self, text: str, *values: Any) -> int:
-        """How many rows the statement changed."""
+        """Run a statement; return the number of changed rows."""
         self._cursor.execute(_write_marks(text) if self.is_postgres else text, values)
         return int(self._cursor.rowcount)
 
     def run_many(self, text: str, rows: Sequence[Sequence[Any]]) -> int:
-        """How many rows the statement changed in all, done with each of these."""
+        """Run a statement for each row of values; return the number of changed rows."""
         if not rows:
             return 0
         self._cursor.executemany(_write_marks(text) if self.is_postgres else text, rows)
         return int(self._cursor.rowcount)
 
     def insert(self, table: str, names: tuple[str, ...], rows: Sequence[Sequence[Any]]) -> None:
-        """Stores rows, tuples in the order of the names."""
+        """Insert rows, tuples in the order of `names`."""
         if self.is_postgres and len(rows) > _FEW:
             with self._cursor.copy(f"COPY {table} ({', '.join(names)}) FROM STDIN") as copy:
                 for row in rows:
@@ -164,7 +162,6 @@ def _write_numbers(some: Sequence[int | None]) -> str:
 
 @lru_cache(maxsize=256)
 def write_insert(table: str, names: tuple[str, ...]) -> str:
-    """An INSERT of a row."""
     places = ", ".join("?" * len(names))
     return f"INSERT INTO {table} ({', '.join(names)}) VALUES ({places})"  # noqa: S608  our names
 
@@ -193,14 +190,17 @@ T = TypeVar("T")
 
 
 class ReadSnapshot(QuickStatements):
-    """The statements of a transaction whose reads all see the same."""
+    """Statements of a transaction whose reads all see the same state.
+
+    `Store.read` opens one for all reads of an operation; `recall` reads each thing once.
+    """
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._known: dict[Hashable, Any] = {}
 
     def recall(self, key: Hashable, read: Callable[[], T]) -> T:
-        """Return what was read under this key before, or else read it now."""
+        """Return the cached value of a key, or read and cache it."""
         if key not in self._known:
             self._known[key] = read()
         found: T = self._known[key]

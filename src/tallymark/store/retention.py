@@ -42,7 +42,7 @@ _AT_ONCE = 500
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """What was removed, or would be, of one kind."""
+    """Rows of one kind that were removed, or would be."""
 
     tenant: str
     kind: str
@@ -96,7 +96,7 @@ KINDS = ("traces", *_AGED)
 
 
 class Pruner:
-    """Removes what one tenant no longer keeps."""
+    """Removes what is older than one tenant's retention policy."""
 
     def __init__(
         self, database: Database, tenant: str, settings: TenantSettings, now: float
@@ -107,14 +107,14 @@ class Pruner:
         self._settings = settings
 
     def find_days(self, kind: str) -> float | None:
-        """For how long a kind is kept; None is for ever."""
+        """Days for which a kind is stored; None is forever."""
         if kind == "traces":
             return self._settings.traces.keep_days
         found: float | None = getattr(self._settings.retention, kind)
         return found
 
     def measure(self, kind: str) -> Pruned:
-        """What there is to remove."""
+        """Count what would be removed."""
         if kind == "traces":
             rows, size = measure_outdated(
                 self._database, self._tenant, self._settings.traces, self._now
@@ -126,7 +126,7 @@ class Pruner:
         )
 
     def remove_some(self, kind: str) -> int:
-        """Removes some of it, in one transaction or a few short ones; 0 when nothing is left."""
+        """Remove some of it, in one transaction or a few short ones; 0 when nothing is left."""
         if kind == "traces":
             return remove_outdated(
                 self._database, self._tenant, self._settings.traces, self._now, _AT_ONCE
@@ -168,7 +168,7 @@ class Pruner:
         return rows, size
 
     def _remove_run(self, run_id: str) -> bool:
-        """By itself: one run may have a hundred thousand results."""
+        """Remove one run per transaction: it may have a hundred thousand results."""
         try:
             self._database.write(lambda c: runs.delete_run(c, self._tenant, run_id))
         except NotFound:  # somebody was quicker
@@ -199,7 +199,7 @@ _UNUSED = (
 
 
 def remove_traces(database: Database, tenant: str, keys: Sequence[int]) -> int:
-    """Removes traces with all that is known of them; how many there were."""
+    """Remove traces with everything that refers to them; return their number."""
     removed = 0
     for start in range(0, len(keys), _TRACES_AT_ONCE):
         some = sorted(keys[start : start + _TRACES_AT_ONCE])
@@ -228,7 +228,7 @@ def _remove_rows(connection: Connection, tenant: str, keys: Sequence[int]) -> in
 def find_outdated(
     database: Database, tenant: str, *, before: float | None, most_bytes: int | None, limit: int
 ) -> list[int]:
-    """Keys of traces that came before a moment, and of the oldest beyond so many bytes."""
+    """Keys of traces that arrived before a time, or else of the oldest beyond a total size."""
     found: list[int] = []
     with database.read() as connection:
         statements = QuickStatements(connection)
@@ -257,7 +257,7 @@ def find_outdated(
 def remove_outdated(
     database: Database, tenant: str, settings: TraceSettings, now: float, limit: int
 ) -> int:
-    """Removes what is older, or takes more room, than is kept; how many there were."""
+    """Remove traces beyond the age or total size of the policy; return their number."""
     before, most_bytes = _read_bounds(settings, now)
     keys = find_outdated(database, tenant, before=before, most_bytes=most_bytes, limit=limit)
     removed = remove_traces(database, tenant, keys)
@@ -269,7 +269,7 @@ def remove_outdated(
 def measure_outdated(
     database: Database, tenant: str, settings: TraceSettings, now: float
 ) -> tuple[int, int]:
-    """How many traces that would be, and their bytes."""
+    """Number and bytes of the traces that `remove_outdated` would remove."""
     before, most_bytes = _read_bounds(settings, now)
     with database.read() as connection:
         statements = QuickStatements(connection)
@@ -296,7 +296,7 @@ def _read_bounds(settings: TraceSettings, now: float) -> tuple[float | None, int
 
 
 def remove_unused_labels(database: Database, tenant: str) -> None:
-    """Removes labels that no trace has any more: names of users and sessions among them."""
+    """Delete labels that no trace has any more, such as names of users and sessions."""
 
     def work(connection: Connection) -> None:
         statements = QuickStatements(connection)

@@ -20,7 +20,7 @@ _WholeDays = Annotated[float, msgspec.Meta(ge=1, le=36_500)]
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """For how many days a tenant keeps what; None is for ever. Traces have their own settings."""
+    """Days for which a tenant stores each kind of data; None is forever. Traces are apart."""
 
     runs: _Days | None = None
     """Runs with their results and reviews, after they ended."""
@@ -37,7 +37,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def read_days(texts: Iterable[str]) -> dict[str, float | None]:
-    """Days by kind, of texts such as `runs=90d`; None is for ever."""
+    """Parse days by kind from texts such as `runs=90d`; None is forever."""
     known = Retention.__struct_fields__
     found: dict[str, float | None] = {}
     for text in texts:
@@ -66,7 +66,7 @@ _Megabytes = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
 
 
 class TraceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All of them have defaults."""
+    """Settings of a tenant for its traces."""
 
     quiet_s: _Seconds = QUIET_S
     """Seconds without new spans after which a trace whose root has ended is settled."""

@@ -90,7 +90,7 @@ def _is_judged() -> ColumnElement[bool]:
 def list_judged_runs(
     connection: Connection, tenant: str, suite: str | None, *, newest: int, limit: int
 ) -> list[str]:
-    """Of the newest runs those with judged results, the newest first."""
+    """Newest runs that have results judged by a model."""
     query = select(run_rows.c.id).where(run_rows.c.tenant == tenant)
     if suite is not None:
         query = query.where(run_rows.c.suite == suite)
@@ -113,7 +113,7 @@ def list_judged_runs(
 
 
 def list_unseen(connection: Connection, tenant: str, run: str, limit: int) -> list[tuple[str, int]]:
-    """Judged results of a run that nobody has scored, by case and epoch."""
+    """Judged results of a run without a person's score, by case and epoch."""
     seen = exists().where(
         and_(
             review_rows.c.tenant == tenant,
@@ -138,7 +138,7 @@ _BEYOND = 2**63
 
 
 class ReviewFilter(TypedDict, total=False):
-    """Which to list; None is as if it were not there."""
+    """Filters of a list of reviews; None is any."""
 
     run: str | None
     case: str | None
@@ -159,19 +159,17 @@ _COLUMNS = {
 
 
 def read_number(identifier: str) -> int | None:
-    """The number in an id such as `s12`; None where it is no such id."""
+    """Number in an id such as `s12`; None if it is no such id."""
     digits = identifier.removeprefix("s")
     known = identifier.startswith("s") and digits.isascii() and digits.isdigit()
     return int(digits) if known and int(digits) < _BEYOND else None
 
 
 class Reviews(TenantRows):
-    """What `store.reviews` is."""
-
     def give(
         self, key: CaseKey, author: str, given: GivenScore, *, at: float
     ) -> tuple[Review, bool]:
-        """Keeps a score, in place of the author's own of that name; True where it is new."""
+        """Store a score in place of the author's own of that name; also return if it is new."""
         said = given.check()
 
         def work(connection: Connection) -> tuple[Review, bool]:
@@ -199,7 +197,7 @@ class Reviews(TenantRows):
         return self._database.write(work)
 
     def change(self, identifier: str, author: str, given: GivenScore, *, at: float) -> Review:
-        """Changes what its author said, under the name that it has; nobody else may."""
+        """Change a review of this author, under its name."""
 
         def work(connection: Connection) -> Review:
             mine = self._require_own(connection, identifier, author)
@@ -214,7 +212,7 @@ class Reviews(TenantRows):
         return self._database.write(work)
 
     def withdraw(self, identifier: str, author: str, *, at: float) -> Review:
-        """Takes back what its author said."""
+        """Withdraw a review of this author."""
 
         def work(connection: Connection) -> Review:
             mine = self._require_own(connection, identifier, author)
@@ -226,7 +224,7 @@ class Reviews(TenantRows):
         return self._database.write(work)
 
     def all(self, *, limit: int = 100, **filters: Unpack[ReviewFilter]) -> list[Review]:
-        """What was said, newest first; what was withdrawn is not shown."""
+        """Reviews, newest first, without withdrawn ones."""
         if not self._database.look():
             return []
         query = select(review_rows).where(
@@ -244,7 +242,7 @@ class Reviews(TenantRows):
             return [_read(row) for row in rows]
 
     def of_cases(self, run: str, keys: Iterable[tuple[str, int]]) -> list[Review]:
-        """What was said of some cases of a run, the oldest first."""
+        """Reviews of some cases of a run, oldest first."""
         wanted = set(keys)
         if not wanted or not self._database.look():
             return []
@@ -264,17 +262,17 @@ class Reviews(TenantRows):
     def judged_runs(
         self, suite: str | None = None, *, newest: int = 40, limit: int = 8
     ) -> list[str]:
-        """Of the newest runs those with cases that a model judged."""
+        """Newest runs that have cases judged by a model."""
         with self._database.read() as connection:
             return list_judged_runs(connection, self._tenant, suite, newest=newest, limit=limit)
 
     def unseen(self, run: str, limit: int) -> list[tuple[str, int]]:
-        """Judged cases of a run, with their epochs, that nobody has scored."""
+        """Judged cases of a run, with their epochs, without a person's score."""
         with self._database.read() as connection:
             return list_unseen(connection, self._tenant, run, limit)
 
     def require_case(self, connection: Connection, key: CaseKey) -> None:
-        """Refuses a case that has no result."""
+        """Refuse a case without a result."""
         here = exists().where(
             case_results.c.tenant == self._tenant,
             case_results.c.run_id == key.run,
@@ -289,7 +287,7 @@ class Reviews(TenantRows):
             )
 
     def _find(self, connection: Connection, key: CaseKey, name: str, author: str) -> Review:
-        """The author's own of that name, which is there."""
+        """The author's stored review of that name."""
         query = (
             select(review_rows)
             .where(review_rows.c.tenant == self._tenant, review_rows.c.run_id == key.run)

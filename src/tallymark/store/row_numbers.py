@@ -63,12 +63,12 @@ row_numbers = Table(
 
 
 def take_number(connection: Connection, noun: str, tenant: str) -> int:
-    """The next number for a row of a tenant."""
+    """Take the next number for a row of a tenant."""
     return take_numbers(connection, noun, tenant, 1)[0]
 
 
 def take_numbers(connection: Connection, noun: str, tenant: str, count: int) -> range:
-    """The next numbers for rows of a tenant; `noun` is their table, one of `NUMBERED`."""
+    """Take the next numbers for rows of a tenant; `noun` is their table, one of `NUMBERED`."""
     engine: Engine | None = connection.get_execution_options().get(NUMBERS_ENGINE)
     if engine is None:
         return _take(connection, noun, tenant, count)
@@ -93,9 +93,9 @@ def _take(connection: Connection, noun: str, tenant: str, count: int) -> range:
 
 
 def _list_starts(tenant: str) -> Iterator[int]:
-    """Where the range of a tenant may begin: the first one that nobody has is taken.
+    """Candidates for the start of a tenant's range; the first free one is taken.
 
-    Short numbers first. All stay below 2**53, so that JavaScript reads them as they are.
+    Short numbers come first. All stay below 2**53, so JavaScript reads them exactly.
     """
     if tenant == _DEFAULT:
         yield from itertools.repeat(0)

@@ -35,11 +35,11 @@ _GATHERING = 0.2
 
 
 class ResultWriter:
-    """Commits whatever is queued, a fifth of a second after the first of it came.
+    """Commits queued results a fifth of a second after the first of them was queued.
 
-    So a result is durable soon, and many that come one after the other share a commit. `stored` is
-    called in the writer's thread with what a commit has made durable. Storage that fails, fails the
-    next call of `put`, `aput` or `close`.
+    A result is therefore durable soon, and results in quick succession share a commit. `stored` is
+    called in the writer's thread with the results of each commit. If storing fails, the next call
+    of `put`, `aput` or `close` raises.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class ResultWriter:
             self.close()
 
     def put(self, result: CaseResult) -> None:
-        """Queues a result; blocks while the queue is full."""
+        """Queue a result; block while the queue is full."""
         with self._lock:
             while not self._offer(result):
                 self._changed.wait()
 
     async def aput(self, result: CaseResult) -> None:
-        """Queues a result; lets the event loop go on while the queue is full."""
+        """Queue a result; yield to the event loop while the queue is full."""
         while True:
             with self._lock:
                 if self._offer(result):
@@ -94,7 +94,7 @@ class ResultWriter:
             await room  # without the lock, which the writer needs to make room
 
     def close(self) -> None:
-        """Stores what is queued, and ends. Blocks until that is done."""
+        """Store what is queued, and end."""
         with self._lock:
             self._closing = self._enough = True
             self._changed.notify_all()
@@ -103,7 +103,7 @@ class ResultWriter:
             raise self._failure
 
     def _offer(self, result: CaseResult) -> bool:
-        """Takes the result if there is room; the lock is held."""
+        """Queue the result if there is space; the caller holds the lock."""
         if self._failure is not None:
             raise self._failure
         if self._closing:
@@ -151,7 +151,7 @@ class ResultWriter:
                 self._wake_tasks()
 
     def _renew(self) -> None:
-        """Holds the run while no result comes; who has lost it should not go on asking."""
+        """Renew the run's lease while no result arrives; stop if it is lost."""
         try:
             self._store.renew_run(self._run_id)
         except LeaseLost:
@@ -160,7 +160,7 @@ class ResultWriter:
             pass  # a database that is away for a while is none of our results' loss
 
     def _wake_tasks(self) -> None:
-        """Wakes the tasks that wait for room; the lock is held."""
+        """Wake the tasks that wait for space; the caller holds the lock."""
         waiting, self._waiting = self._waiting, []
         for loop, room in waiting:
             # A future may only be touched in the thread of its loop.
@@ -189,8 +189,6 @@ class CaseNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class RunProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How far a run is."""
-
     seq: int
     """How often results were stored."""
     run: str
@@ -207,13 +205,12 @@ class RunProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more comes."""
         return self.status not in ("queued", "running")
 
 
 @dataclass(slots=True)
 class RunCounts:
-    """What was counted of a run so far."""
+    """Totals of a run up to a commit."""
 
     seq: int = -1
     counts: Counter[str] = field(default_factory=Counter)
@@ -222,7 +219,7 @@ class RunCounts:
     """What errors cost, by case and epoch: resuming puts another result in their place."""
 
     def add(self, case: CaseNow) -> None:
-        """Counts a result, and no more the error that it replaces."""
+        """Count a result, replacing the error of the same case if there is one."""
         key, cost = (case.case, case.epoch), case.cost or 0.0
         if key in self.errors:
             self.counts["error"] -= 1
@@ -234,10 +231,10 @@ class RunCounts:
 
 
 class RunProgressReader(TenantRows):
-    """What `store.run_progress` is."""
+    """Progress of runs: counted once, then continued after the last commit that was seen."""
 
     def read(self, run_id: str, counts: RunCounts) -> RunProgress:
-        """How far a run is, with what is new since `counts`, which are brought up to date."""
+        """Progress of a run with what is new since `counts`, which are updated."""
         with self._database.read() as connection:
             record = runs.find_run(repeatable_read(connection), self._tenant, run_id)
             mine = (_results.tenant == self._tenant, _results.run_id == record.id)

@@ -98,7 +98,7 @@ _LARGE = 40_000
 
 
 class RunFilter(TypedDict, total=False):
-    """Which runs to list; None, like leaving it out, means any."""
+    """Filters of a list of runs; None, like leaving one out, is any."""
 
     suite: str | None
     model: str | None
@@ -112,7 +112,7 @@ class RunFilter(TypedDict, total=False):
 
 
 class SuiteSummary(NamedTuple):
-    """The runs of a suite, counted."""
+    """Runs of a suite, counted."""
 
     suite: str
     runs: int
@@ -123,7 +123,7 @@ class SuiteSummary(NamedTuple):
 def create_run(
     connection: Connection, tenant: str, record: RunRecord, lease: Lease | None = None
 ) -> None:
-    """Stores a new run, held by whoever runs it; storing the very same again changes nothing."""
+    """Store a new run, held by `lease`; storing the very same run again changes nothing."""
     if lease is not None:
         lease.claim(connection)
     row = {"tenant": tenant, **msgspec.structs.asdict(record)}
@@ -144,9 +144,9 @@ def change_run(
     changes: dict[str, Any],
     lease: Lease | None = None,
 ) -> None:
-    """Changes some fields of a run; its id, and whose it is, never change.
+    """Change some fields of a run, but never its id and tenant.
 
-    The lease of whoever runs it ends with the run.
+    The lease ends with the run.
     """
     if lease is not None:
         goes_on = changes.get("status", "running") == "running"
@@ -165,7 +165,7 @@ def change_run(
 
 
 def take_ended(connection: Connection, tenant: str, wanted: str) -> tuple[RunRecord, Lease]:
-    """A run that nobody works on, with its lease: nobody can go on with it meanwhile."""
+    """Find a run that is not being worked on and claim its lease."""
     record = find_run(connection, tenant, wanted)
     if record.status == "queued":
         raise Conflict(f"run {record.id} waits for a worker", hint="cancel it first")
@@ -175,7 +175,7 @@ def take_ended(connection: Connection, tenant: str, wanted: str) -> tuple[RunRec
 
 
 def delete_run(connection: Connection, tenant: str, run_id: str) -> None:
-    """Removes a run and its results."""
+    """Delete a run and its results."""
     query = delete_from(run_rows).where(run_rows.c.tenant == tenant, run_rows.c.id == run_id)
     if not connection.execute(query).rowcount:
         raise _explain_unknown(connection, tenant, run_id)
@@ -183,14 +183,14 @@ def delete_run(connection: Connection, tenant: str, run_id: str) -> None:
 
 
 def require_run(connection: Connection, tenant: str, run_id: str) -> None:
-    """Refuses the id of a run that is not there."""
+    """Refuse the id of a run that does not exist."""
     here = exists().where(run_rows.c.tenant == tenant, run_rows.c.id == run_id)
     if not connection.scalar(select(here)):
         raise _explain_unknown(connection, tenant, run_id)
 
 
 def find_run(connection: Connection, tenant: str, wanted: str) -> RunRecord:
-    """A run by its id or a beginning of it, by a name that only one has, or by `latest`."""
+    """Find a run by its id, a prefix of it, a unique name, or `latest`."""
     run = read_run(connection, tenant, _find_full_id(connection, tenant, wanted))
     if run is None:
         raise _explain_unknown(connection, tenant, wanted)
@@ -200,7 +200,7 @@ def find_run(connection: Connection, tenant: str, wanted: str) -> RunRecord:
 def find_brief_run(
     connection: Connection, tenant: str, wanted: str, metrics_for: str = ""
 ) -> RunRecord:
-    """The same without its definition, and of very many metrics those that formulas may mean."""
+    """Find a run without its definition; of very many metrics, only those that formulas may use."""
     columns = _list_columns(connection, tenant)
     run_id = _find_full_id(connection, tenant, wanted)
     query = select(*_list_brief(columns)).where(
@@ -213,7 +213,7 @@ def find_brief_run(
 
 
 class RunPage(NamedTuple):
-    """Which part of a list of runs is asked for."""
+    """Order and position of a page of runs."""
 
     sort: str
     descending: bool
@@ -231,7 +231,7 @@ def search_runs(
     filters: RunFilter,
     page: RunPage,
 ) -> list[RunRecord]:
-    """Runs that pass the filters, without their definitions; what has no value comes last."""
+    """Runs that pass the filters, without their definitions; missing sort values come last."""
     sort, descending, limit, offset, after, _ = page
     _check_word("runs cannot be sorted by", sort, SORTS)
     _check_word("no run has the status", filters.get("status"), get_args(RunStatus))
@@ -269,9 +269,9 @@ def _read_brief(row: Row[Any], metrics_for: str) -> RunRecord:
 
 
 def read_metrics(text: str, formulas: str) -> dict[str, float | None]:
-    """The metrics of a run; of very many, those of all runs and those that formulas may mean.
+    """Decode the metrics of a run; of very many, only those of all runs and of the formulas.
 
-    A run of 100,000 named cases has 300,000: passing over them is 20 times quicker than reading.
+    A run of 100,000 named cases has 300,000: skipping them is 20 times faster than decoding.
     """
     if len(text) <= _LARGE:
         found: dict[str, float | None] = msgspec.json.decode(text)
@@ -310,7 +310,7 @@ def _make_decoder(formulas: str) -> tuple[tuple[str, ...], Callable[[str], Any]]
 def _is_behind(
     by: ColumnElement[Any], descending: bool, after: tuple[Any, float, str]
 ) -> ColumnElement[bool]:
-    """What comes later in the order of `search`, whatever was added before."""
+    """Condition for rows after a position in the order of `search_runs`."""
     value, *place = after
     later = tuple_(run_rows.c.created_at, run_rows.c.id) < tuple_(*place)
     if value is None:
@@ -320,7 +320,6 @@ def _is_behind(
 
 
 def count_runs(connection: Connection, tenant: str, filters: RunFilter) -> int:
-    """How many runs pass the filters."""
     conditions = _list_conditions(filters, _list_columns(connection, tenant))
     query = (
         select(func.count()).select_from(run_rows).where(run_rows.c.tenant == tenant, *conditions)
@@ -329,7 +328,7 @@ def count_runs(connection: Connection, tenant: str, filters: RunFilter) -> int:
 
 
 def list_suites(connection: Connection, tenant: str, limit: int) -> list[SuiteSummary]:
-    """The suites that have runs, the one with the newest first."""
+    """Suites that have runs, the one with the newest run first."""
     newest = func.max(run_rows.c.created_at)
     query = (
         select(run_rows.c.suite, func.count(), newest)
@@ -349,7 +348,7 @@ def _check_word(refusal: str, word: str | None, known: tuple[str, ...]) -> None:
 
 
 def _list_columns(connection: Connection, tenant: str) -> dict[str, ColumnElement[Any]]:
-    """The fields of a run. One that nobody works on does not run, whatever it was left as."""
+    """The fields of a run. A run without a live lease counts as interrupted."""
     columns: dict[str, ColumnElement[Any]] = {name: run_rows.c[name] for name in _FIELDS}
     live = run_rows.c.id.in_(leases.find_live(connection, tenant, KIND))
     left = and_(run_rows.c.status == "running", ~live)
@@ -402,7 +401,7 @@ def _find_full_id(connection: Connection, tenant: str, wanted: str) -> str:
 
 
 def _find_named(connection: Connection, tenant: str, wanted: str) -> list[str]:
-    """The ids of the runs that somebody gave this name, the newest first."""
+    """Ids of the runs with this name, newest first."""
     # The tags are JSON text: only a run with this name has it there, with some others.
     text = type_coerce(run_rows.c.tags, Text)
     written = text.contains(f'"name":{json_text(wanted)}', autoescape=True)
@@ -413,7 +412,7 @@ def _find_named(connection: Connection, tenant: str, wanted: str) -> list[str]:
 
 
 def check_name(connection: Connection, tenant: str, run_id: str, name: str) -> None:
-    """Refuses a name by which the run could not be asked for."""
+    """Refuse a name by which the run could not be found."""
     if _LATEST.fullmatch(name) is not None:
         raise InvalidInput(f"a run cannot be called {name!r}, which means the newest or one before")
     if "/" in name or set(name) == {"."}:  # in the address of the run
@@ -424,12 +423,12 @@ def check_name(connection: Connection, tenant: str, run_id: str, name: str) -> N
 
 
 def _find_whole(connection: Connection, ids: Select[Any], wanted: str, what: str) -> str:
-    """The one of the ids that begins so; what none begins with stays as it is."""
+    """The id with this prefix; a prefix of none stays as it is."""
     return _pick_one(_find_beginning(connection, ids, wanted), wanted, what)
 
 
 def _find_beginning(connection: Connection, ids: Select[Any], wanted: str) -> list[str]:
-    """Some ids that begin so, or the one that is just so."""
+    """Some ids with this prefix, or the one that equals it."""
     (column,) = ids.selected_columns
     begins = ids.where(column >= wanted, column < wanted + _LAST)
     matches: list[str] = list(connection.scalars(begins.order_by(column).limit(_SHOWN + 1)))

@@ -64,7 +64,7 @@ _TRIGGERS = {
 
 
 def schema_version(connection: Connection) -> str | None:
-    """The version that the database has; None when nothing of ours is in it."""
+    """Version of the database's schema; None if it has no Tallymark tables."""
     if not inspect(connection).has_table(VERSION_TABLE):
         return None
     version: str | None = connection.scalar(select(_versions.c.version_num))
@@ -72,7 +72,7 @@ def schema_version(connection: Connection) -> str | None:
 
 
 def make_current(connection: Connection, shown: str) -> None:
-    """Makes or changes the schema in the transaction that is open; the caller holds the lock."""
+    """Make or migrate the schema in the open transaction; the caller holds the lock."""
     version = schema_version(connection)
     if version is None:
         # All at once what the migrations come to: a test compares the two.
@@ -87,7 +87,7 @@ class SchemaChanged(WorkFailed):
 
 
 def write_probe(connection: Connection, shown: str) -> None:
-    """Writes to the disk what changes nothing, where the tables are still those of this version."""
+    """Write to the disk without changing anything, if the tables are still of this version."""
     same = update(_versions).where(_versions.c.version_num == CURRENT)
     if not connection.execute(same.values(version_num=CURRENT)).rowcount:
         raise SchemaChanged(f"another version of Tallymark changed the tables of {shown}")
@@ -97,13 +97,13 @@ def write_probe(connection: Connection, shown: str) -> None:
 
 
 def make_version(connection: Connection, version: str) -> None:
-    """Says which version the tables have that were made just now."""
+    """Store the version of tables that were just made."""
     _versions.create(connection, checkfirst=True)
     connection.execute(insert(_versions).values(version_num=version))
 
 
 def make_tables(connection: Connection) -> None:
-    """Make all tables as declared today; those that are logs can only be added to."""
+    """Make all tables as declared; logs get triggers that make them append-only."""
     from tallymark.store.all_tables import metadata  # noqa: PLC0415 (few commands make any)
 
     dialect = connection.dialect.name
@@ -122,7 +122,7 @@ def _write_statements(dialect: Dialect, metadata: MetaData) -> list[str]:
 
 
 def explain_version(version: str, shown: str) -> WorkFailed:
-    """Say why tables of another version cannot be used as they are."""
+    """Explain why tables of another version cannot be used as they are."""
     if version < FIRST:
         return WorkFailed(
             f"{shown} was made by a development version of Tallymark from before 0.1.0 (schema"
@@ -147,7 +147,7 @@ _one_upgrade = threading.Lock()
 
 
 def upgrade_schema(connection: Connection, version: str, shown: str) -> None:
-    """Run the migrations that the database lacks."""
+    """Run the missing migrations."""
     if version == CURRENT:
         return
     if not FIRST <= version < CURRENT:  # another process was quicker

@@ -14,7 +14,7 @@ _NONCE_BYTES = 12
 
 
 class SecretKey:
-    """Seals and opens values; each only opens under the tenant and name it was sealed for."""
+    """Seals and opens values; each opens only under the tenant and name it was sealed for."""
 
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
@@ -22,12 +22,10 @@ class SecretKey:
         """Tells keys apart, and tells nothing about the key."""
 
     def seal(self, value: str, owner: tuple[str, str]) -> bytes:
-        """The value, encrypted."""
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, value.encode(), _bind_owner(owner))
 
     def open(self, sealed: bytes, owner: tuple[str, str]) -> str:
-        """The value again."""
         nonce, rest = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
         try:
             return self._cipher.decrypt(nonce, rest, _bind_owner(owner)).decode()

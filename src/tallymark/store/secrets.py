@@ -53,7 +53,7 @@ secret_rows = Table(
 
 
 def check_value(what: str, name: str, value: str) -> None:
-    """Refuses a name or a value that could not be used later; the value is never quoted."""
+    """Refuse a name or a value that could not be used later; the value is never quoted."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"{name!r} cannot name a {what}",
@@ -64,7 +64,7 @@ def check_value(what: str, name: str, value: str) -> None:
 
 
 def put_value(connection: Connection, table: Table, row: dict[str, Any]) -> None:
-    """Stores a row under its tenant and name, in place of an older one."""
+    """Store a row under its tenant and name, replacing an older one."""
     key = ["tenant", "name"]
     changes = {name: value for name, value in row.items() if name not in key}
     statement = dialect_insert(connection, table).values(row)
@@ -84,14 +84,13 @@ def read_values(connection: Connection, table: Table, tenant: str) -> dict[str, 
 
 
 def delete_value(connection: Connection, table: Table, tenant: str, name: str) -> None:
-    """Removes one name."""
     query = delete_from(table).where(table.c.tenant == tenant, table.c.name == name)
     if not connection.execute(query).rowcount:
         raise explain_unknown_value(table, name, list_value_names(connection, table, tenant))
 
 
 def explain_unknown_value(table: Table, name: str, known: list[str]) -> NotFound:
-    """The error for a name that is not there."""
+    """The error for an unknown name."""
     what = {"vars": "variable", "secrets": "secret"}[table.name]
     close = suggest(name, known)
     hint = f"did you mean {close!r}?" if close else f"list them with: tally {table.name}"
@@ -103,7 +102,7 @@ BEFORE_VARIABLE = "TALLY_SECRET_KEY_BEFORE"
 
 
 def seal_row(address: DatabaseAddress, owner: tuple[str, str], value: str) -> dict[str, Any]:
-    """The row for a secret of a tenant and name."""
+    """Row of a sealed secret."""
     tenant, name = owner
     if not value:
         raise InvalidInput(f"the secret {name!r} is empty")
@@ -114,7 +113,7 @@ def seal_row(address: DatabaseAddress, owner: tuple[str, str], value: str) -> di
 def read_sealed_rows(
     connection: Connection, tenant: str, wanted: list[str]
 ) -> Sequence[Row[str, str, bytes]]:
-    """The rows of the named secrets; a name that is not there is refused."""
+    """Rows of the named secrets; an unknown name is refused."""
     query = select(secret_rows.c.name, secret_rows.c.key_id, secret_rows.c.sealed)
     mine = query.where(secret_rows.c.tenant == tenant, secret_rows.c.name.in_(wanted))
     rows = connection.execute(mine).all()
@@ -129,7 +128,7 @@ def read_sealed_rows(
 def open_rows(
     address: DatabaseAddress, tenant: str, rows: Sequence[Row[str, str, bytes]]
 ) -> dict[str, str]:
-    """The values by name."""
+    """Open sealed rows; return values by name."""
     if not rows:
         return {}
     keys = find_keys(address)
@@ -149,7 +148,7 @@ def open_rows(
 
 
 def find_key(address: DatabaseAddress) -> SecretKey | None:
-    """The key that the environment or the key file gives, if there is one."""
+    """The key from the environment or the key file, if there is one."""
     given = os.environ.get(KEY_VARIABLE)
     if given:
         return read_key(given, KEY_VARIABLE)
@@ -157,7 +156,7 @@ def find_key(address: DatabaseAddress) -> SecretKey | None:
 
 
 def find_keys(address: DatabaseAddress) -> dict[str, SecretKey]:
-    """The key in use and the one before it, by their ids: what either sealed can be opened."""
+    """The current key and the one before it, by id: values sealed by either can be opened."""
     given = os.environ.get(BEFORE_VARIABLE)
     before = read_key(given, BEFORE_VARIABLE) if given else _read_key_file(key_file_before(address))
     return {key.id: key for key in (find_key(address), before) if key is not None}
@@ -173,7 +172,7 @@ def _read_key_file(path: Path) -> SecretKey | None:
 
 
 def find_or_make_key(address: DatabaseAddress) -> SecretKey:
-    """The key in use; when there is none, a new key file is made."""
+    """The current key; a new key file is made if there is none."""
     key = find_key(address)
     while key is None:
         path = key_file(address)
@@ -184,9 +183,9 @@ def find_or_make_key(address: DatabaseAddress) -> SecretKey:
 
 
 def key_file(address: DatabaseAddress) -> Path:
-    """Where the key is when the environment does not give it.
+    """Path of the key file, used unless the environment has the key.
 
-    Beside an SQLite database, or in the user's config folder for a PostgreSQL one.
+    Next to an SQLite database, or in the user's config folder for a PostgreSQL one.
     """
     if address.path is not None:
         return address.path.with_name(address.path.name + ".key")
@@ -195,7 +194,7 @@ def key_file(address: DatabaseAddress) -> Path:
 
 
 def key_file_before(address: DatabaseAddress) -> Path:
-    """Where a rotation keeps the key that was in use before."""
+    """Path of the previous key during a rotation."""
     path = key_file(address)
     return path.with_name(f"{path.name}.before")
 
@@ -212,7 +211,7 @@ def _explain_file_errors(path: Path) -> Iterator[None]:
 
 
 def replace_key(address: DatabaseAddress, text: str) -> None:
-    """Puts a new key into the key file; the one that was in it stays beside it."""
+    """Replace the key in the key file; the previous one goes to `key_file_before`."""
     path, before = key_file(address), key_file_before(address)
     with _explain_file_errors(path):
         draft = _write_draft(before, path.read_text(encoding="latin-1").strip())
@@ -226,7 +225,7 @@ def replace_key(address: DatabaseAddress, text: str) -> None:
 
 
 def _write_key(path: Path, text: str) -> None:
-    """Writes a key. Linked into place whole: of two processes, the first one's key counts."""
+    """Write a key file, hard-linked into place: of two processes, the first one's key counts."""
     draft = _write_draft(path, text)
     with suppress(FileExistsError):
         path.hardlink_to(draft)
@@ -253,7 +252,7 @@ def _check_mode(path: Path) -> None:
 
 
 def read_key(text: str, source: str) -> SecretKey:
-    """The key that a text from somewhere is."""
+    """Parse a key; `source` names it in errors."""
     key = _decode_key(text, source)
     require_extra("server", "storing secrets", "cryptography")
     # It imports cryptography, which is part of that extra.
@@ -277,7 +276,7 @@ def _decode_key(text: str, source: str) -> bytes:
 
 
 class Rotated(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rotation did."""
+    """Result of a key rotation."""
 
     secrets: int
     webhooks: int
@@ -289,9 +288,10 @@ class Rotated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rotate(database: Database) -> Rotated:
-    """Seal everything by a new key: that of the environment, or one that is made.
+    """Seal everything with a new key: that of the environment, or a generated one.
 
-    It can be done again whenever it was interrupted: until all is sealed anew, both keys are kept.
+    An interrupted rotation can be repeated: both keys exist until everything is sealed with the new
+    one.
     """
     address = database.address
     if os.environ.get(KEY_VARIABLE):
@@ -306,7 +306,7 @@ def rotate(database: Database) -> Rotated:
 
 
 def finish_rotation(database: Database) -> Rotated:
-    """Seal what was sealed by the key before meanwhile, and remove the file of that key."""
+    """Seal again what the previous key sealed meanwhile, and delete the file of that key."""
     counts = database.write(lambda connection: _reseal(connection, database.address))
     key_file_before(database.address).unlink(missing_ok=True)
     return _describe(counts)

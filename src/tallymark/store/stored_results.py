@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class StoredResults(KeptResults):
-    """Knows which results there are; each time they are asked for, they are read again."""
+    """The keys of a run's results; results are read again each time they are iterated."""
 
     def __init__(
         self, store: Store, record: RunRecord, keys: ResultKeys, *, in_order: bool = False
     ) -> None:
-        """The `keys` of every result; those that are not in order are put so when somebody asks."""
+        """`keys` are those of every result; unless `in_order`, they are sorted when needed."""
         self._store = store
         self._record = record
         self._keys = keys
@@ -36,12 +36,11 @@ class StoredResults(KeptResults):
         return self._store.pick_results(self._record.id, self.keys)
 
     def read_one(self, place: int) -> CaseResult:
-        """The one at a place."""
         return next(self._store.pick_results(self._record.id, [self.keys[place]]))
 
     @cached_property
     def keys(self) -> ResultKeys:
-        """The case and the epoch of each, in order."""
+        """Case and epoch of each result, in order."""
         return ResultKeys(sort_by_suite(self._record, self._keys))
 
     def read_cases(self, names: Collection[str]) -> Iterator[CaseResult]:
@@ -51,20 +50,20 @@ class StoredResults(KeptResults):
         return self._store.pick_results(self._record.id, chosen)
 
     def read_counted(self) -> Iterator[CaseResult]:
-        """All in order, with nothing but what counts."""
+        """All results in order, with only what a tally reads."""
         return iter(sort_by_suite(self._record, self.scan()))
 
     def scan(self) -> Iterator[CaseResult]:
-        """The same in no order."""
+        """All results in any order, with only what a tally reads."""
         return self._store.counted_results(self._record.id)
 
     def scan_whole(self) -> Iterator[CaseResult]:
-        """All that is known of each, in no order."""
+        """All results in any order, with traces."""
         return self._store.results(self._record.id, with_traces=True)
 
 
 def load_results(store: Store, record: RunRecord) -> tuple[StoredResults, Tally]:
-    """The results of a run, and what they come to, in one reading."""
+    """Results of a run and their tally, in one pass."""
     tally, keys = Tally(), ResultKeys()
     names: dict[str, str] = {}
     for result in store.counted_results(record.id):
@@ -76,7 +75,6 @@ def load_results(store: Store, record: RunRecord) -> tuple[StoredResults, Tally]
 
 
 def find_results(store: Store, record: RunRecord) -> StoredResults:
-    """The results of a run."""
     names: dict[str, str] = {}  # a name once in all epochs
     stored = store.result_statuses(record.id)
     keys = ((names.setdefault(case, case), epoch) for case, epoch, _ in stored)

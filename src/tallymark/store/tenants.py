@@ -51,7 +51,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,38}[a-z0-9]")
 
 
 class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a tenant allows."""
+    """Settings of a tenant."""
 
     registration: Registration = DEFAULT_REGISTRATION
     """Who may register agents: whom organisers make keys for, who was invited, or anybody."""
@@ -68,23 +68,20 @@ class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True):
-    """One tenant."""
-
     name: str
     settings: TenantSettings
     created_at: float
 
 
 class Tenants(TenantRows):
-    """What `store.tenants` is: the store's own tenant, and for operators all of them."""
+    """The store's own tenant, and for operators all tenants."""
 
     def settings(self) -> TenantSettings:
-        """What the tenant allows."""
         with self._database.read() as connection:
             return read_settings(connection, self._tenant)
 
     def change(self, changes: Mapping[str, Any], *, at: float) -> TenantSettings:
-        """Changes what the tenant allows, by the names of settings; None is the default again."""
+        """Change settings by name; None restores a default."""
 
         def work(connection: Connection) -> TenantSettings:
             before = lock_tenant(connection, self._tenant, at)
@@ -115,7 +112,7 @@ class Tenants(TenantRows):
 
 
 def create_tenant(connection: Connection, name: str, settings: TenantSettings, at: float) -> None:
-    """Makes a tenant, in a transaction with its first key."""
+    """Make a tenant, in a transaction with its first key."""
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"a tenant cannot be called {name!r}",
@@ -128,9 +125,9 @@ def create_tenant(connection: Connection, name: str, settings: TenantSettings, a
 
 
 def lock_tenant(connection: Connection, name: str, at: float) -> TenantSettings:
-    """What a tenant allows; until the transaction ends, quotas of it are counted by one at a time.
+    """Settings of a tenant, its row locked so that quotas are counted one at a time.
 
-    The default tenant is made by whoever is first to need it.
+    The default tenant's row is made when it is first needed.
     """
     if name == DEFAULT:
         insert_once(connection, tenants, {"tenant": name, "settings": {}, "created_at": at})
@@ -139,7 +136,6 @@ def lock_tenant(connection: Connection, name: str, at: float) -> TenantSettings:
 
 
 def read_settings(connection: Connection, name: str) -> TenantSettings:
-    """What a tenant allows."""
     found = connection.scalars(select(tenants.c.settings).where(tenants.c.tenant == name)).all()
     return TenantSettings() if not found and name == DEFAULT else _read(found, connection, name)
 
@@ -155,7 +151,7 @@ def _read(found: Any, connection: Connection, name: str) -> TenantSettings:
 
 
 def change_settings(before: TenantSettings, changes: Mapping[str, Any]) -> TenantSettings:
-    """The settings with some of them changed; None is the default again."""
+    """Return the settings with some changed; None restores a default."""
     known = TenantSettings.__struct_fields__
     for name in changes:
         if name not in known:

@@ -112,7 +112,7 @@ DeliveryState = Literal["waiting", "delivered", "failed"]
 
 
 class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that happened, and that webhooks may want to hear of."""
+    """An event that webhooks may want."""
 
     event: str
     occasion: str
@@ -148,9 +148,9 @@ def queue_deliveries(
     *,
     only: str | None = None,
 ) -> int:
-    """Queues what the tenant's active webhooks want to hear of; how many deliveries that is.
+    """Queue an event for the tenant's active webhooks that want it; return how many.
 
-    `only` is a webhook that hears of it whatever it wants, as when it is tried out.
+    `only` is a webhook that gets it in any case, as in a trial.
     """
     columns = (webhook_rows.c[name] for name in ("id", "events", "challenge", "suite"))
     active = select(*columns).where(
@@ -171,7 +171,7 @@ def queue_deliveries(
 
 
 def queue_waiting(connection: Connection, tenant: str, webhook_id: str) -> None:
-    """Has sent what waits for a webhook, after a pause."""
+    """Queue what waits for a webhook that was paused."""
     mine = (webhook_deliveries.c.tenant == tenant, webhook_deliveries.c.webhook == webhook_id)
     waiting = connection.scalars(
         select(webhook_deliveries.c.id).where(*mine, webhook_deliveries.c.state == "waiting")
@@ -208,10 +208,8 @@ def _write_moment(at: float) -> str:
 
 
 class Deliveries(TenantRows):
-    """What `store.deliveries` is."""
-
     def announce(self, happened: Occurrence, *, only: str | None = None) -> int:
-        """Queues it for all webhooks that want to hear of it; how many those are."""
+        """Queue an event for all webhooks that want it; return how many."""
         if not self._database.look():
             return 0
         count = self._database.write(
@@ -222,7 +220,6 @@ class Deliveries(TenantRows):
         return count
 
     def get(self, delivery_id: str) -> Delivery:
-        """One, by its id."""
         with self._database.read() as connection:
             return self._read(connection, delivery_id)
 
@@ -234,7 +231,7 @@ class Deliveries(TenantRows):
         before: str | None = None,
         limit: int = 50,
     ) -> list[Delivery]:
-        """List those of a webhook, newest first; `before` is the last one of the page before."""
+        """Deliveries of a webhook, newest first; `before` is the last one of the page before."""
         query = select(*_FIELDS).where(
             *self._of(webhook),
             *([] if state is None else [webhook_deliveries.c.state == state]),
@@ -255,7 +252,7 @@ class Deliveries(TenantRows):
         status: int | None,
         error: str | None,
     ) -> None:
-        """Writes down what came of sending it."""
+        """Store the result of sending a delivery."""
         tried = {"state": state, "status": status, "error": error, "tried_at": at}
         change = (
             update(webhook_deliveries)
@@ -265,7 +262,7 @@ class Deliveries(TenantRows):
         self._database.write(lambda c: c.execute(change).rowcount)
 
     def replay(self, webhook: str, delivery_id: str) -> Delivery:
-        """Has it sent again, under the same id, however it ended."""
+        """Send a delivery again under the same id, however it ended."""
 
         def work(connection: Connection) -> Delivery:
             found = self._read(connection, delivery_id)
@@ -302,7 +299,7 @@ class Deliveries(TenantRows):
 
 
 def _hasten(connection: Connection, tenant: str, delivery: Delivery) -> None:
-    """A job that sends it now, whether one waits for its next try already or none is left."""
+    """Have a delivery sent now, whether its job still waits or has ended."""
     waits = (jobs.c.tenant == tenant, jobs.c.kind == DELIVER, jobs.c.subject == delivery.id)
     at_once = {"state": "queued", "failures": 0, "not_before": read_clock(connection)}
     waiting = update(jobs).where(*waits, jobs.c.state.in_(("queued", "set_aside")))
@@ -320,7 +317,7 @@ _OVER = ("completed", "partial_failure", "failed", "cancelled")
 
 
 def describe_run(record: RunRecord) -> dict[str, Any]:
-    """What is told of a run."""
+    """Fields of a run in webhook messages."""
     names = ("id", "suite", "model", "status", "score", "score_low", "score_high", "score_error")
     counts = ("passed", "failed", "errors", "total", "started_at", "finished_at", "tags", "error")
     told = {name: getattr(record, name) for name in (*names, *counts)}
@@ -328,7 +325,7 @@ def describe_run(record: RunRecord) -> dict[str, Any]:
 
 
 def announce_end(connection: Connection, tenant: str, record: RunRecord) -> int:
-    """Tells of a run that has come to an end; to how many webhooks."""
+    """Queue the event of a run that ended; return the number of webhooks."""
     if record.status not in _OVER or not QuickStatements(connection).read(_ACTIVE, tenant):
         return 0
     at = record.finished_at or record.created_at
@@ -343,7 +340,7 @@ def announce_end(connection: Connection, tenant: str, record: RunRecord) -> int:
 
 
 def tell_failed_gate(record: RunRecord, failures: Sequence[str], at: float) -> Occurrence:
-    """Of a run that is not good enough for whoever asked."""
+    """Event of a run that failed a gate."""
     return Occurrence(
         event="gate.failed",
         occasion=f"{record.id} gate {at}",

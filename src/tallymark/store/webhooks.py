@@ -56,8 +56,8 @@ _AT_ONCE = 500
 _log = contest_audit.c
 
 
-def queue_announcing(database: Database) -> int:
-    """A job for each tenant whose webhooks have not heard of everything; how many."""
+def queue_announcements(database: Database) -> int:
+    """Queue a job for each tenant whose webhooks are behind the log; return their number."""
     behind = _select_newest().join(
         webhook_rows,
         (webhook_rows.c.tenant == challenges.c.tenant) & (webhook_rows.c.state == "active"),
@@ -76,7 +76,7 @@ def queue_announcing(database: Database) -> int:
 
 
 def follow_challenges(database: Database, tenant: str) -> int:
-    """Queues what happened at a tenant's challenges and was not told yet; how many deliveries."""
+    """Queue deliveries for new log entries of a tenant's challenges; return their number."""
     newest = _select_newest().where(challenges.c.tenant == tenant)
     with database.read() as connection:
         known = {row.challenge_id: row.seq for row in connection.execute(_select_marks(tenant))}
@@ -94,7 +94,7 @@ def follow_challenges(database: Database, tenant: str) -> int:
 
 
 def mark_all(connection: Connection, tenant: str) -> None:
-    """Takes all that has happened as told."""
+    """Mark all existing log entries as announced."""
     for row in connection.execute(_select_newest().where(challenges.c.tenant == tenant)).all():
         _keep_mark(connection, row, row.seq, _read_record(connection, row))
 
@@ -112,7 +112,7 @@ def _select_marks(tenant: str) -> Select[Any]:
 
 
 def _follow(connection: Connection, tenant: str, challenge_id: int) -> tuple[int, bool]:
-    """Tells of the next entries of a challenge; how many deliveries, and whether there are more."""
+    """Announce the next entries of a challenge; return deliveries, and whether there are more."""
     mine = _select_marks(tenant).where(marks.c.challenge_id == challenge_id)
     mark = connection.execute(lock_rows(mine)).one_or_none()
     kept = connection.execute(_select_newest().where(challenges.c.id == challenge_id)).one()
@@ -162,7 +162,7 @@ def _tell_failure(challenge: str, entry: Row[Any]) -> Occurrence:
 def _tell_record(
     challenge: str, before: Mapping[str, Any] | None, now: Mapping[str, Any] | None, at: float
 ) -> Iterator[Occurrence]:
-    """Of who leads by more than anybody did; the first on a board beats nobody."""
+    """Event of a new leader with a better value; the first agent on a board beats no record."""
     if before is None or now is None or not now["place"] < before["place"]:
         return
     told = {"challenge": challenge, "record": _without_place(now), "before": _without_place(before)}
@@ -180,7 +180,7 @@ def _without_place(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_record(connection: Connection, kept: Row[Any]) -> dict[str, Any] | None:
-    """Who leads; `place` is what boards are ordered by, less is better."""
+    """The leader; boards are ordered by `place`, less is better."""
     out = select(disqualified.c.agent).where(disqualified.c.tenant == kept.tenant)
     first = (
         select(boards.c.agent, boards.c.place, boards.c.value, boards.c.score, boards.c.attempt)
@@ -218,15 +218,13 @@ _FIELDS = [webhook_rows.c[name] for name in Webhook.__struct_fields__]
 
 
 def make_signing_secret() -> str:
-    """What signs, as receivers that know Standard Webhooks take it."""
+    """Random signing secret in the format of Standard Webhooks."""
     return f"whsec_{b64encode(secrets.token_bytes(32)).decode()}"
 
 
 class Webhooks(TenantRows):
-    """What `store.webhooks` is."""
-
     def add(self, webhook: Webhook, secret: str) -> None:
-        """Keeps a new webhook, which hears of what happens from now on."""
+        """Store a new webhook, which gets events from now on."""
 
         def work(connection: Connection) -> None:
             if (
@@ -247,7 +245,7 @@ class Webhooks(TenantRows):
         self._database.write(work)
 
     def all(self) -> list[Webhook]:
-        """The oldest first."""
+        """Webhooks, oldest first."""
         if not self._database.look():
             return []
         query = select(*_FIELDS).where(webhook_rows.c.tenant == self._tenant)
@@ -256,12 +254,11 @@ class Webhooks(TenantRows):
             return [_to_webhook(row._asdict()) for row in rows]
 
     def get(self, webhook_id: str) -> Webhook:
-        """One, by its id."""
         with self._database.read() as connection:
             return self._read(connection, webhook_id)
 
     def set_state(self, webhook_id: str, state: WebhookState, *, at: float) -> Webhook:
-        """Pauses it, or lets it go on with what waits for it."""
+        """Pause a webhook, or resume it with the deliveries that wait."""
 
         def work(connection: Connection) -> Webhook:
             found = self._read(connection, webhook_id)
@@ -280,8 +277,6 @@ class Webhooks(TenantRows):
         return self._database.write(work)
 
     def replace_secret(self, webhook_id: str, secret: str, *, at: float) -> Webhook:
-        """From now on it is signed by another."""
-
         def work(connection: Connection) -> Webhook:
             found = self._read(connection, webhook_id)
             sealed = self._seal(webhook_id, secret)
@@ -292,7 +287,7 @@ class Webhooks(TenantRows):
         return self._database.write(work)
 
     def remove(self, webhook_id: str, *, at: float) -> Webhook:
-        """Forgets it, with all that was or will be sent to it."""
+        """Remove a webhook with all its deliveries."""
 
         def work(connection: Connection) -> Webhook:
             found = self._read(connection, webhook_id)
@@ -303,7 +298,7 @@ class Webhooks(TenantRows):
         return self._database.write(work)
 
     def open_secret(self, webhook_id: str) -> str:
-        """What signs for it."""
+        """Signing secret of a webhook."""
         with self._database.read() as connection:
             query = select(webhook_rows.c.key_id, webhook_rows.c.sealed).where(
                 self._mine(webhook_id)
@@ -331,7 +326,9 @@ class Webhooks(TenantRows):
         return {"key_id": key.id, "sealed": key.seal(secret, (self._tenant, webhook_id))}
 
     def _catch_up(self, connection: Connection) -> None:
-        """While nobody listens, nothing is noted: whoever comes first hears of what is new."""
+        """Mark the log as announced if no webhook is active: events without a listener are not
+        queued.
+        """
         listening = select(webhook_rows.c.id).where(
             webhook_rows.c.tenant == self._tenant, webhook_rows.c.state == "active"
         )

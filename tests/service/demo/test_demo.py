@@ -58,12 +58,12 @@ def test_without_a_sandbox_it_plays_what_needs_none(service: Service) -> None:
 
 def test_the_field_moves_boards_by_the_services_of_the_server(demo: Demo, service: Service) -> None:
     store, competition = service.app.store, service.tenant("default").competition
-    before = {each.id for each in store.figures.newest_attempts(limit=50, as_frozen=True)}
+    before = {each.id for each in store.contest_stats.newest_attempts(limit=50, as_frozen=True)}
     for nth in range(30):
         demo._field.take_turn(competition, NOW + 10 * nth)
     new = [
         each
-        for each in store.figures.newest_attempts(limit=50, as_frozen=True)
+        for each in store.contest_stats.newest_attempts(limit=50, as_frozen=True)
         if each.id not in before
     ]
     assert len(new) > 10

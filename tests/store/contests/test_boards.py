@@ -399,8 +399,8 @@ def test_who_reads_while_a_board_is_written_anew_sees_one_of_the_two(
         return found
 
     monkeypatch.setattr(contest_stats, "find_challenge", find_and_lose)
-    assert contest.figures.values("sums") == [1.0]
-    assert contest.figures.lines_of("sums", ["alice"]) == {"alice": (10.0, 1)}
+    assert contest.contest_stats.values("sums") == [1.0]
+    assert contest.contest_stats.lines_of("sums", ["alice"]) == {"alice": (10.0, 1)}
 
 
 def test_who_is_resumed_after_the_freeze_moves_no_public_board(contests: Any) -> None:

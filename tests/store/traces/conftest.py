@@ -42,7 +42,7 @@ class Keeper:
     def settle(self, after: float = 100.0) -> int:
         """All is quiet for so long."""
         self.now += after
-        return self.store.traces.settle(self.now)
+        return self.store.traces.finalise(self.now)
 
     def find(self, text: str = "", **more: Any) -> list[TraceRecord]:
         """The traces that fit."""

@@ -164,7 +164,7 @@ class SampleTraffic:
         spans = [each for at in starts for each in self._draw(at, days_ago < _NEW_VERSION)]
         intake = TraceIntake(store, clock=lambda: until - 60)
         intake.keep(*intake.read(_write(spans), "json"))
-        store.traces.settle(until)
+        store.traces.finalise(until)
         work = RuleWork(store, RemoteRules(), lambda: until)
         work.decide()
         for rule in store.rules.list(state="active"):

@@ -49,7 +49,7 @@ _decode = msgspec.json.Decoder(Challenge).decode
 
 
 def check_definition(connection: Connection, kept: StoredChallenge, findings: Findings) -> None:
-    """The definition that counts, by the one that is kept for good."""
+    """Compare the current definition with the published version."""
     findings.note_checked(_DEFINITIONS)
     subject = f"challenge {kept.challenge.name}"
     counts = connection.execute(
@@ -83,7 +83,7 @@ _log = contest_audit.c
 
 
 def check_attempts(connection: Connection, kept: StoredChallenge, findings: Findings) -> None:
-    """State, score and history of each attempt, by the log."""
+    """Compare state, score and history of each attempt with the log."""
     history = _History(connection, kept)
     not_logged = 0
     for keys in read_key_pages(connection, kept):
@@ -121,9 +121,9 @@ def _read_page(connection: Connection, keys: Sequence[int]) -> list[Row[Any]]:
 def _read_log(
     connection: Connection, kept: StoredChallenge, keys: list[int]
 ) -> dict[int, dict[str, Any]]:
-    """Of each attempt: its last state, whether it is void, and the first score it was given here.
+    """By attempt: its last state, whether it is void, and the first score it was given here.
 
-    What was loaded has no first entry; later it may be scored again, and change its state.
+    Loaded attempts have no first entry; later they may be rescored and change their state.
     """
     columns = (_log.seq, _log.attempt, _log.event, _log.before, _log.after, _log.note)
     query = select(*columns).where(_log.challenge_id == kept.id, _log.attempt.in_(keys))
@@ -143,10 +143,10 @@ def _read_log(
 
 
 class _History:
-    """The scores that attempts were given, for whoever asks agent by agent.
+    """Scores that attempts were given, read agent by agent.
 
-    Read once in that order: to look up those of a page, by every rescoring there was, takes as
-    long as there are rescorings, or as there is history.
+    All history is read once in that order: looking up a page, rescoring by rescoring, takes time in
+    proportion to the number of rescorings.
     """
 
     def __init__(self, connection: Connection, kept: StoredChallenge) -> None:
@@ -165,7 +165,7 @@ class _History:
         """Of attempts that were not asked for yet, of the last agent."""
 
     def read(self, page: Sequence[Row[Any]]) -> dict[int, list[Row[Any]]]:
-        """Oldest first, by the attempts of a page."""
+        """Score of a page's attempts, oldest first."""
         while self._ahead is not None and self._ahead.agent <= page[-1].agent:
             self._known.setdefault(self._ahead.attempt, []).append(self._ahead)
             self._ahead = next(self._rows, None)
@@ -225,7 +225,7 @@ def check_scores(
     findings: Findings,
     find_plugin: FindPlugin | None = None,
 ) -> None:
-    """Each score, computed again by the version of the challenge that gave it."""
+    """Recompute each score by the version of the challenge that gave it."""
     rules = _Rules(connection, kept, find_plugin)
     for page in read_scored_pages(connection, kept):
         by_version: dict[str, tuple[_Rule, list[tuple[Attempt, Evaluation]]]] = {}
@@ -253,7 +253,7 @@ class _Rule(NamedTuple):
 
 
 class _Rules:
-    """Those of a challenge, each opened when it is first met."""
+    """The rules of a challenge, each opened when it is first needed."""
 
     def __init__(
         self, connection: Connection, kept: StoredChallenge, find_plugin: FindPlugin | None
@@ -266,7 +266,7 @@ class _Rules:
         self._opened: dict[str, _Rule | str] = {}
 
     def find(self, attempt: Attempt) -> _Rule | str:
-        """The one that scored an attempt, or why it cannot do so again."""
+        """The rule that scored an attempt, or the reason why it cannot do so again."""
         origin = None if attempt.outcome is None else attempt.outcome.origin
         if origin is None:
             return "scores whose rule is not known"

@@ -44,7 +44,7 @@ _log = contest_audit.c
 
 
 class _Freeze(NamedTuple):
-    """What the log says of the board as it was copied; None where it does not say."""
+    """Strategy and tries at the time of the copy, by the log; None if the log lacks them."""
 
     strategy: Strategy | None
     tries: Counter[str] | None
@@ -58,7 +58,7 @@ def check_frozen_rows(
     rows: dict[str, dict[str, Any]],
     findings: Findings,
 ) -> None:
-    """Each row by its attempt, the order by the strategy that was in force, tries by the log."""
+    """Check each row by its attempt, the order by the strategy then, tries by the log."""
     freeze = _read_freeze(connection, kept)
     for agent, row in rows.items():
         findings.note_checked("frozen boards")
@@ -90,7 +90,7 @@ def _check_score(
     found: Row[Any],
     findings: Findings,
 ) -> None:
-    """A score that the attempt had at the freeze."""
+    """Require a score that the attempt had at the freeze."""
     until = kept.frozen_at or 0.0
     had = [each.score for each in read_history(connection, found) if each.at <= until]
     if row["score"] not in had:
@@ -101,7 +101,7 @@ def _check_score(
 def _compute_row(
     freeze: _Freeze, agent: str, row: dict[str, Any], found: Row[Any] | None
 ) -> dict[str, Any]:
-    """What can be told of a row again."""
+    """The fields of a row that can be recomputed."""
     should: dict[str, Any] = {}
     if freeze.tries is not None:
         should["tries"] = freeze.tries[agent]
@@ -128,7 +128,7 @@ def _read_freeze(connection: Connection, kept: StoredChallenge) -> _Freeze:
 
 
 def _find_seq(connection: Connection, kept: StoredChallenge) -> int | None:
-    """Of the entry with which the board was copied: freezing it by hand later writes another."""
+    """Log entry with which the board was copied: freezing it by hand later writes another."""
     mine = (_log.challenge_id == kept.id, _log.attempt.is_(None))
     moved = select(func.max(_log.seq)).where(*mine, _log.event == "unfrozen")
     last = connection.scalar(moved) or 0
@@ -138,7 +138,7 @@ def _find_seq(connection: Connection, kept: StoredChallenge) -> int | None:
 
 
 def _find_strategy(connection: Connection, kept: StoredChallenge, seq: int) -> Strategy | None:
-    """Of the version that counted then."""
+    """Strategy of the version in force at a log entry."""
     counted = (
         select(_log.after)
         .where(_log.challenge_id == kept.id, _log.attempt.is_(None))
@@ -157,7 +157,7 @@ def _find_strategy(connection: Connection, kept: StoredChallenge, seq: int) -> S
 
 
 def _count_tries(connection: Connection, kept: StoredChallenge, seq: int) -> Counter[str] | None:
-    """Scored attempts that were not void, by agent; None where some were loaded without a log."""
+    """Scored attempts that were not void, by agent; None if some were loaded without a log."""
     mine = _log.challenge_id == kept.id
     if connection.scalar(select(exists().where(mine, _log.event == "loaded"))):
         return None
@@ -189,7 +189,7 @@ _PAIR = ("wins", "draws", "losses")
 
 
 def check_boards(connection: Connection, kept: StoredChallenge, findings: Findings) -> None:
-    """The live board by all scores, and the public's copy by what was known then."""
+    """Check the live board against all scores, and the public's copy against the freeze."""
     name = kept.challenge.name
     rows = _read_rows(connection, kept.live_board)
     should = dict(_compute_rows(connection, kept))
@@ -219,7 +219,7 @@ def _read_rows(connection: Connection, board: Board) -> dict[str, dict[str, Any]
 def _compute_rows(
     connection: Connection, kept: StoredChallenge
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Each agent with its best attempt: as `board_rows` has it in SQL, here row by row."""
+    """Each agent with its best attempt, row by row where `board_rows` uses SQL."""
     strategy = STRATEGIES[kept.challenge.scoring.strategy]
     mine = attempts.c.challenge_id == kept.id
     void = set(
@@ -256,7 +256,7 @@ def _place_row(row: Row[Any], strategy: Strategy) -> dict[str, Any]:
 
 
 def check_ratings(connection: Connection, tenant: str, findings: Findings) -> None:
-    """Ratings and counts, by all matches in the order in which they ended."""
+    """Recompute ratings and counts from all matches in the order in which they ended."""
     counts = Counts()
 
     def count_all() -> Iterator[Match]:

@@ -83,7 +83,7 @@ _SHOWN = 20
 
 
 def check_references(connection: Connection, findings: Findings) -> None:
-    """What is referred to is there."""
+    """Check that referenced rows exist."""
     from tallymark.store.all_tables import metadata  # noqa: PLC0415 (few commands need them)
 
     for child, parent in REFERENCES:
@@ -103,10 +103,9 @@ def check_references(connection: Connection, findings: Findings) -> None:
 
 
 def check_leases(connection: Connection, findings: Findings) -> None:
-    """A job that runs is held by somebody, one that has ended says when; a lease is of something.
+    """Check that running jobs are held, ended ones have a time, and leases have a subject.
 
-    A lease that has run out is no mistake: its process has died, and another may take it over. Nor
-    is a run without one: versions before leases made those.
+    A lease that has run out is no error: its process has died, and another may take it over.
     """
     running = jobs.c.state == "running"
     held = and_(*(jobs.c[name].is_not(None) for name in ("token", "holder", "expires_at")))
@@ -132,7 +131,7 @@ def check_leases(connection: Connection, findings: Findings) -> None:
 
 
 def check_disqualifications(connection: Connection, tenant: str, findings: Findings) -> None:
-    """Who is disqualified, by the last that the log says of each."""
+    """Compare disqualified agents with the last log entry about each."""
     log = contest_audit.c
     query = select(log.event, log.note).where(log.tenant == tenant, log.challenge_id == 0)
     acts = query.where(log.event.in_(("disqualified", "reinstated"))).order_by(log.seq)
@@ -153,7 +152,7 @@ _OF_TENANTS = (
 
 
 def check_database(database: Database, find_plugin: FindPlugin | None = None) -> CheckReport:
-    """What is not as it should be, of all tenants; scores by plugins only with `find_plugin`."""
+    """Find differences in the data of all tenants; scores by plugins only with `find_plugin`."""
     findings = Findings()
     with database.long_snapshot() as snapshot:
         connection = snapshot.connection
@@ -175,7 +174,7 @@ def _check_challenge(
     findings: Findings,
     find_plugin: FindPlugin | None,
 ) -> None:
-    """Each check by itself: a row that one cannot read says nothing of what the others read."""
+    """Run each check on its own: a row that one cannot read need not concern the others."""
     name = kept.challenge.name
     with _read_all(findings, kept.tenant, f"versions of {name}"):
         check_definition(connection, kept, findings)
@@ -197,7 +196,7 @@ _UNREADABLE = (
 
 @contextmanager
 def _read_all(findings: Findings, tenant: str, subject: str) -> Iterator[None]:
-    """What cannot be read at all is a difference too, and ends only what it is in."""
+    """Report unreadable rows as differences, and end only the check that met them."""
     try:
         yield
     except _UNREADABLE as error:
@@ -205,6 +204,6 @@ def _read_all(findings: Findings, tenant: str, subject: str) -> Iterator[None]:
 
 
 def _list_tenants(connection: Connection) -> list[str]:
-    """All that have anything: a store need not have been told of them."""
+    """All tenants with data, registered or not."""
     query = union(*(select(table.c.tenant) for table in (challenges, ratings, run_rows, traces)))
     return sorted(connection.scalars(query))

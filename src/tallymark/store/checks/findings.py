@@ -14,8 +14,6 @@ _LONGEST = 200
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is not what it should be."""
-
     kind: str
     """What was compared: scores, boards, ratings, runs and others."""
     tenant: str
@@ -31,7 +29,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check of a database found."""
+    """Result of a database check."""
 
     checked: dict[str, int]
     """How many of each kind were looked at."""
@@ -44,7 +42,7 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Findings:
-    """Gathers them."""
+    """Collects differences and counts."""
 
     def __init__(self) -> None:
         self._checked = Counter[str]()
@@ -53,17 +51,15 @@ class Findings:
         self._differences: list[Difference] = []
 
     def note_checked(self, kind: str, count: int = 1) -> None:
-        """So many were looked at."""
         self._checked[kind] += count
 
     def note_skipped(self, why: str, count: int = 1) -> None:
-        """So many could not be."""
         self._skipped[why] += count
 
     def compare(
         self, kind: str, tenant: str, subject: str, stored: dict[str, Any], computed: dict[str, Any]
     ) -> None:
-        """Notes each field that is stored otherwise than it was computed."""
+        """Add each field whose stored value differs from the computed one."""
         if stored == computed:
             return
         for field, should in computed.items():
@@ -73,7 +69,6 @@ class Findings:
     def add(
         self, kind: str, tenant: str, subject: str, field: str, stored: Any, computed: Any
     ) -> None:
-        """Notes one difference."""
         self._counts[kind] += 1
         if self._counts[kind] <= _SHOWN:
             found = Difference(
@@ -87,7 +82,6 @@ class Findings:
             self._differences.append(found)
 
     def report(self) -> CheckReport:
-        """All of it."""
         return CheckReport(
             checked=dict(self._checked),
             skipped=dict(self._skipped),

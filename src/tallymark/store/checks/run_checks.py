@@ -54,7 +54,7 @@ _FIELDS = RunRecord.__struct_fields__
 
 
 def check_runs(connection: Connection, tenant: str, findings: Findings) -> None:
-    """Each run that has ended; one that goes on has not been summed up yet."""
+    """Check each run that has ended; totals of the others are not stored yet."""
     ids = select(run_rows.c.id).where(
         run_rows.c.tenant == tenant, run_rows.c.status.not_in(_GOES_ON)
     )
@@ -68,7 +68,7 @@ def check_runs(connection: Connection, tenant: str, findings: Findings) -> None:
 
 
 def check_run(connection: Connection, tenant: str, record: RunRecord, findings: Findings) -> None:
-    """What one run says of itself."""
+    """Check the totals and the score of one run."""
     subject = f"run {record.id}"
     try:
         tally = Tally(stream_counted(connection, tenant, record.id))
@@ -91,7 +91,7 @@ def check_run(connection: Connection, tenant: str, record: RunRecord, findings: 
 
 
 def _score_again(record: RunRecord, tally: Tally) -> float | None:
-    """What the formula gives; None where it gives nothing, and a suite may have a stand-in."""
+    """Value of the run's formula; None if it is undefined: the suite may have a substitute."""
     run = Run(record, (), tally)
     try:
         formula = run.tally.formula(record.score_formula, also=record.metrics)
@@ -110,7 +110,7 @@ _read_ids = msgspec.json.Decoder(list[int]).decode
 
 
 def check_traces(connection: Connection, tenant: str, findings: Findings) -> None:
-    """Each trace that is settled; one that is open is counted when it is quiet."""
+    """Check each finalised trace."""
     query = select(traces).where(traces.c.tenant == tenant).order_by(traces.c.key).limit(_PAGE)
     last = 0
     while page := connection.execute(query.where(traces.c.key > last)).all():
@@ -154,7 +154,7 @@ def _read_labels(connection: Connection, keys: list[int]) -> dict[int, dict[int,
 def _read_spans(
     connection: Connection, row: Row[Any]
 ) -> tuple[dict[str, Any], int, list[tuple[str, str]]]:
-    """The columns that follow from a trace's spans, their bytes, and its labels."""
+    """Columns that follow from a trace's spans, their bytes, and its labels."""
     table = trace_segments.c
     query = select(table.number, table.version, table.format, table.body)
     found = connection.execute(query.where(table.trace == row.key).order_by(table.number))
@@ -168,7 +168,7 @@ def _read_spans(
 
 
 def check_rules(connection: Connection, tenant: str, findings: Findings) -> None:
-    """What rules decided: their days have counted it, and what was scored has its scores."""
+    """Check that days counted all decisions, and that scored traces have scores."""
     query = select(rule_rows.c.id, rule_rows.c.name).where(rule_rows.c.tenant == tenant)
     names = dict(connection.execute(query).all())
     _check_days(connection, tenant, names, findings)
@@ -179,10 +179,10 @@ def check_rules(connection: Connection, tenant: str, findings: Findings) -> None
 def _check_days(
     connection: Connection, tenant: str, names: dict[int, str], findings: Findings
 ) -> None:
-    """What a rule's days counted is no less than the decisions that are still there.
+    """Require that a rule's days counted at least the decisions that still exist.
 
-    Decisions go with their traces, and counts stay. A decision that no cap was asked for does not
-    say its day: so all days together are looked at too.
+    Decisions are deleted with their traces, and counts stay. A decision without a cap has no day,
+    so all days together are compared too.
     """
     table = trace_decisions.c
     query = select(table.rule, table.day, table.decision, func.count())
@@ -208,7 +208,7 @@ def _check_days(
 def _check_rule_scores(
     connection: Connection, tenant: str, names: dict[int, str], findings: Findings
 ) -> None:
-    """Both go with their trace, and neither without the other."""
+    """Require a score for each decision `scored`."""
     made, kept = trace_decisions.c, trace_scores.c
     given = exists().where(
         kept.trace == made.trace,
@@ -224,7 +224,7 @@ def _check_rule_scores(
 def _check_formulas(
     connection: Connection, tenant: str, names: dict[int, str], findings: Findings
 ) -> None:
-    """What a formula scored follows from the trace, where that has no newer version."""
+    """Recompute scores by formula where the trace has no newer version."""
     found = rule_versions.c
     query = select(found.id, found.definition).where(found.tenant == tenant)
     for number, definition in connection.execute(query).all():
@@ -242,7 +242,7 @@ def _check_formulas(
 
 
 def _select_scored(rule_version: int) -> Select[Any]:
-    """Scores that a rule gave itself: those that were loaded have no decision."""
+    """Score that a rule gave itself: loaded ones have no decision."""
     made, kept = trace_decisions.c, trace_scores.c
     columns = (traces.c[name] for name in TRACE_NUMBERS)
     return (

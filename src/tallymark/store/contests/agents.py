@@ -53,8 +53,6 @@ _OWNED = ManyQuery(
 
 
 class AgentRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of an agent."""
-
     handle: str
     name: str
     owner: str | None
@@ -72,10 +70,8 @@ _FIELDS = (
 
 
 class Agents(TenantRows):
-    """What `store.agents` is."""
-
     def name_agent(self, handle: str, name: str, *, at: float) -> None:
-        """Gives an agent the name that it is shown by."""
+        """Set the display name of an agent."""
         check_handle(handle)
         check_display_name(name)
 
@@ -92,7 +88,7 @@ class Agents(TenantRows):
         self._database.write(work)
 
     def give(self, handle: str, owner: str | None, *, at: float) -> None:
-        """Makes an agent somebody's, or nobody's."""
+        """Set or remove the owner of an agent."""
 
         def work(connection: Connection) -> None:
             before = _read_owner(connection, self._tenant, handle)
@@ -105,7 +101,6 @@ class Agents(TenantRows):
         self._database.write(work)
 
     def get(self, handle: str) -> AgentRecord:
-        """One agent."""
         with self._database.read() as connection:
             query = select(*_FIELDS).where(_is_agent(self._tenant, handle))
             row = connection.execute(query).mappings().one_or_none()
@@ -146,18 +141,18 @@ class Agents(TenantRows):
             return int(connection.scalar(query) or 0)
 
     def labels(self, handles: Iterable[str]) -> dict[str, str]:
-        """What people are shown of those agents whose names are others than their handles."""
+        """Labels shown for those agents whose display name differs from their handle."""
         names = self.names(handles)
         return {handle: label_agent(handle, name) for handle, name in names.items()}
 
     def names(self, handles: Iterable[str]) -> dict[str, str]:
-        """The names of those agents that have others than their handles."""
+        """Display names that differ from the handle."""
         wanted = [(self._tenant, make_storable(each)) for each in handles]
         with self._database.statement() as statements:
             return {row[0]: row[1] for row in statements.read_many(_NAMED, wanted)}
 
     def owners(self, handles: Iterable[str]) -> dict[str, str]:
-        """The owners of those agents that have one."""
+        """Owners of those agents that have one."""
         wanted = [(self._tenant, make_storable(each)) for each in handles]
         with self._database.statement() as statements:
             return {row[0]: row[1] for row in statements.read_many(_OWNED, wanted)}
@@ -178,7 +173,7 @@ def _choose(
 
 
 def register_agent(connection: Connection, tenant: str, handle: str, at: float) -> None:
-    """Makes an agent known by its handle; what is no handle, or looks like another, is refused."""
+    """Register an agent by its handle; an invalid or look-alike handle is refused."""
     check_handle(handle)
     if connection.scalar(select(agents.c.handle).where(_is_agent(tenant, handle))) is not None:
         return
@@ -190,7 +185,7 @@ def register_agent(connection: Connection, tenant: str, handle: str, at: float) 
 
 
 def claim_agent(connection: Connection, tenant: str, handle: str, *, owner: str, at: float) -> None:
-    """Makes an agent known as this owner's; one that is somebody else's is refused."""
+    """Register an agent with its owner; another owner's agent is refused."""
     register_agent(connection, tenant, handle, at)
     before = _read_owner(connection, tenant, handle)
     if before is None:
@@ -202,13 +197,12 @@ def claim_agent(connection: Connection, tenant: str, handle: str, *, owner: str,
 
 
 def is_agent_known(connection: Connection, tenant: str, handle: str) -> bool:
-    """Whether there is an agent of this handle."""
     found = connection.scalar(select(agents.c.handle).where(_is_agent(tenant, handle)))
     return found is not None
 
 
 def count_agents(connection: Connection, tenant: str, owner: str) -> int:
-    """How many agents an owner has."""
+    """Number of an owner's agents."""
     mine = (agents.c.tenant == tenant, agents.c.owner == owner)
     return int(connection.scalar(select(func.count()).where(*mine)) or 0)
 
@@ -216,7 +210,7 @@ def count_agents(connection: Connection, tenant: str, owner: str) -> int:
 def have_one_owner(
     tenant: str, one: ColumnElement[str], other: ColumnElement[str]
 ) -> ColumnElement[bool]:
-    """Whether two agents of a row are one owner's."""
+    """Condition: two agents have the same owner."""
     mine, theirs = agents.alias(), agents.alias()
     return exists().where(
         *(mine.c.tenant == tenant, mine.c.handle == one),
@@ -226,7 +220,7 @@ def have_one_owner(
 
 
 def register_agents(connection: Connection, tenant: str, handles: Iterable[str], at: float) -> None:
-    """As `register_agent`, for very many."""
+    """Register very many agents."""
     lock_names(connection, tenant)
     columns = (agents.c.handle, agents.c.handle_look, agents.c.name_look)
     known = connection.execute(select(*columns).where(agents.c.tenant == tenant)).all()
@@ -250,7 +244,7 @@ def _make_row(tenant: str, handle: str, at: float) -> dict[str, Any]:
 
 
 def _refuse_twin(connection: Connection, tenant: str, handle: str, name: str, look: str) -> None:
-    """Refuses a name that looks like another agent's handle or display name."""
+    """Refuse a name that looks like another agent's handle or display name."""
     alike = or_(agents.c.handle_look == look, agents.c.name_look == look)
     others = (agents.c.tenant == tenant, agents.c.handle != handle, alike)
     other: str | None = connection.scalar(select(agents.c.handle).where(*others).limit(1))
@@ -269,7 +263,7 @@ def _explain_unknown(handle: str) -> NotFound:
 
 
 def _read_owner(connection: Connection, tenant: str, handle: str) -> str | None:
-    """Whose the agent is; until the transaction ends, nobody else gives it away."""
+    """Owner of an agent, locked until the transaction ends."""
     query = select(agents.c.owner).where(_is_agent(tenant, handle))
     row = connection.execute(lock_rows(query)).one_or_none()
     if row is None:
@@ -283,10 +277,8 @@ def _is_agent(tenant: str, handle: str) -> ColumnElement[bool]:
 
 
 class Disqualifications(TenantRows):
-    """What `store.disqualifications` is."""
-
     def disqualify(self, agent: str, *, at: float, reason: str) -> None:
-        """From now on the agent may not compete, and is on no board and in no rating."""
+        """Disqualify an agent: it may not compete, and is on no board and in no rating."""
         entry = audit_log.make_act("disqualified", reason, at, agent=agent)
 
         def work(connection: Connection) -> None:
@@ -298,7 +290,7 @@ class Disqualifications(TenantRows):
         self._database.write(work)
 
     def reinstate(self, agent: str, *, at: float, reason: str) -> None:
-        """All is as if the agent had never been disqualified."""
+        """Undo a disqualification."""
         entry = audit_log.make_act("reinstated", reason, at, agent=agent)
 
         def work(connection: Connection) -> None:
@@ -310,7 +302,7 @@ class Disqualifications(TenantRows):
         self._database.write(work)
 
     def agents(self) -> dict[str, float]:
-        """Who is disqualified, by name, and since when."""
+        """Disqualified agents with the time of their disqualification."""
         query = select(disqualified.c.agent, disqualified.c.at).where(
             disqualified.c.tenant == self._tenant
         )
@@ -327,7 +319,7 @@ class Disqualifications(TenantRows):
 
 
 def find_disqualification(connection: Connection, tenant: str, agent: str) -> InvalidInput | None:
-    """Why an agent may not compete; None when it may."""
+    """The refusal of a disqualified agent; None if it may compete."""
     mine = select(disqualified.c.at).where(
         disqualified.c.tenant == tenant, disqualified.c.agent == agent
     )
@@ -335,10 +327,9 @@ def find_disqualification(connection: Connection, tenant: str, agent: str) -> In
 
 
 def explain_disqualification(agent: str) -> InvalidInput:
-    """The refusal of one that is disqualified."""
     return InvalidInput(f"{agent!r} is disqualified", hint="ask the organisers")
 
 
 def is_admitted(tenant: str | ColumnElement[str], agent: ColumnElement[str]) -> ColumnElement[bool]:
-    """Whether the agent of a row is not disqualified."""
+    """Condition: the agent of a row is not disqualified."""
     return ~exists().where(disqualified.c.tenant == tenant, disqualified.c.agent == agent)

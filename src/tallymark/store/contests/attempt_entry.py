@@ -69,7 +69,7 @@ def check_entry(statements: QuickStatements, kept: StoredChallenge, agent: str, 
 
 
 def find_deadline(challenge: Challenge, at: float) -> float:
-    """When the time of an attempt is over that is entered now."""
+    """Deadline of an attempt that is entered now."""
     expires_at = at + challenge.time_limit_s
     # Closing ends what is open: an attempt never outlives its challenge.
     return expires_at if challenge.closes_at is None else min(expires_at, challenge.closes_at)
@@ -112,6 +112,6 @@ def _refuse_when_used_up(
 def _find_entered_at(
     statements: QuickStatements, kept: StoredChallenge, agent: str, nth: int
 ) -> float:
-    """When the nth attempt from the last was entered; minus infinity if there are fewer."""
+    """Time at which the nth attempt from the last was entered; -inf if there are fewer."""
     rows = statements.read(_NTH, kept.id, agent, nth - 1)
     return float(rows[0][0]) if rows else -math.inf

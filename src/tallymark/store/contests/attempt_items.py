@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Verdict(NamedTuple):
-    """How an attempt ends."""
+    """Evaluation and outcome of an attempt."""
 
     evaluation: Evaluation
     outcome: Outcome
@@ -43,7 +43,7 @@ class _Item(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Enter(_Item, frozen=True, kw_only=True):
-    """Starts an attempt, or gives back the one that the agent has open."""
+    """Start an attempt, or return the agent's open one."""
 
     challenge: str
     agent: str
@@ -53,7 +53,7 @@ class Enter(_Item, frozen=True, kw_only=True):
 
 
 class Submit(_Item, frozen=True, kw_only=True):
-    """Takes an agent's answer, once."""
+    """Take an agent's answer, once."""
 
     attempt: str
     agent: str
@@ -65,7 +65,7 @@ class Submit(_Item, frozen=True, kw_only=True):
 
 
 class Report(_Item, frozen=True, kw_only=True):
-    """Enters and submits at once, and scores if `judge` can."""
+    """Enter and submit at once, and score if `judge` can."""
 
     challenge: str
     agent: str
@@ -79,7 +79,7 @@ class Report(_Item, frozen=True, kw_only=True):
 
 
 class Finish(_Item, frozen=True, kw_only=True):
-    """Scores a submitted attempt, exactly once: the answer is the attempt, or False if it was."""
+    """Score a submitted attempt once; the answer is the attempt, or False if it was scored."""
 
     attempt: str
     verdict: Verdict | Callable[[StoredChallenge], Verdict]
@@ -91,7 +91,7 @@ class Finish(_Item, frozen=True, kw_only=True):
 
 
 class Withdraw(_Item, frozen=True, kw_only=True):
-    """Ends an agent's open attempt."""
+    """End an agent's open attempt."""
 
     attempt: str
     agent: str
@@ -99,13 +99,13 @@ class Withdraw(_Item, frozen=True, kw_only=True):
 
 
 class Expire(_Item, frozen=True, kw_only=True):
-    """Ends so many open attempts whose time is over: the answer is how many."""
+    """End up to `most` expired attempts; the answer is their number."""
 
     most: int
 
 
 class Wait(_Item, frozen=True, kw_only=True):
-    """Writes down what of ours keeps a submitted attempt from being scored."""
+    """Store why the server could not score a submitted attempt yet."""
 
     attempt: str
     reason: str

@@ -61,7 +61,7 @@ _METRICS = tuple(name for name in Metrics.__struct_fields__ if name != "more")
 
 
 class ScoreEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """A score that an attempt was given: when, and by which rule."""
+    """A score that an attempt was given: its time and rule."""
 
     at: float
     score: float | None
@@ -97,7 +97,7 @@ VALUE_NAMES = (
 
 
 def list_values(outcome: Outcome) -> tuple[Any, ...]:
-    """What is kept of an outcome; a number that no column can hold is not known."""
+    """Columns of an outcome; numbers that no column can hold become NULL."""
     metrics = outcome.metrics
     return (
         _keep_finite(outcome.score),
@@ -117,7 +117,6 @@ def list_values(outcome: Outcome) -> tuple[Any, ...]:
 
 
 def score_row(outcome: Outcome, **facts: Any) -> dict[str, Any]:
-    """The row of an attempt's score."""
     facts.update(zip(VALUE_NAMES, list_values(outcome), strict=True))
     return facts
 
@@ -130,7 +129,7 @@ take_score = itemgetter(*SCORE_NAMES)
 def to_outcome(
     row: Mapping[str, Any], details: str | None, level: Any, origin: str | None
 ) -> Outcome:
-    """An outcome as its rows have it. `row` is that of the score."""
+    """Outcome from its rows. `row` is that of the score."""
     metrics = {name: row[name] for name in _METRICS}
     metrics["succeeded"] = bool(row["succeeded"])  # SQLite has no booleans
     return Outcome(
@@ -154,19 +153,18 @@ _ADD_SCORING = (
 def add_scoring(
     connection: Connection, kept: StoredChallenge, why: str, origin: str | None, at: float
 ) -> int:
-    """A row for attempts that are scored by another rule, or all at once."""
+    """Add a row of `scorings` for attempts scored by another rule, or all at once."""
     row = (kept.tenant, kept.id, at, why, origin)
     ((key,),) = QuickStatements(connection).read(_ADD_SCORING, *row)
     return int(key)
 
 
 def origin_text(outcome: Outcome) -> str | None:
-    """An outcome's origin, as it is kept."""
     return None if outcome.origin is None else json_text(outcome.origin)
 
 
 def read_history(connection: Connection, attempt: Row[Any]) -> list[ScoreEntry]:
-    """Every score that an attempt was given, oldest first. `attempt` is its row."""
+    """Score that an attempt was given, oldest first. `attempt` is its row."""
     table = score_history.c
     query = (
         select(table.at, table.score, table.result, table.error, scorings.c.origin)
@@ -199,7 +197,7 @@ _COUNT_BYTES = f"""
 
 
 class StoredAttempt(NamedTuple):
-    """An attempt with its row, so that the next change of it need not read it again."""
+    """An attempt with its row, so that its next change need not read it again."""
 
     attempt: Attempt
     row: tuple[Any, ...]
@@ -251,13 +249,13 @@ def make_stored(
 
 
 def attempt_key(identifier: str) -> int | None:
-    """The row that an id can only mean, zeros left out or not; None for what is no id."""
+    """Row key of an id, with or without leading zeros; None for an invalid id."""
     match = _ID.fullmatch(identifier)
     return int(match[1]) if match else None
 
 
 def select_attempts(tenant: str | BindParameter[str]) -> Select[Any]:
-    """All that an `Attempt` is made from."""
+    """Query of everything that an `Attempt` is made from."""
     scores = attempt_scores.c
     return (
         select(
@@ -287,12 +285,12 @@ def select_attempts(tenant: str | BindParameter[str]) -> Select[Any]:
 
 
 def is_shown_to(agent: str) -> ColumnElement[bool]:
-    """Leaves out the open attempts of others."""
+    """Condition that leaves out the open attempts of others."""
     return or_(attempts.c.state != "entered", attempts.c.agent == agent)
 
 
 def to_attempt(row: Row[Any]) -> Attempt:
-    """The attempt of a row of `select_attempts`."""
+    """Attempt from a row of `select_attempts`."""
     outcome = None
     if row.ranks is not None:
         outcome = to_outcome(row._asdict(), row.details, row.trajectory_level, row.origin)
@@ -317,7 +315,7 @@ def to_attempt(row: Row[Any]) -> Attempt:
 
 
 def find_attempt(statements: QuickStatements, tenant: str, identifier: str) -> StoredAttempt | None:
-    """Read an attempt by its id; None if the tenant has no such attempt."""
+    """Find an attempt by its id; None if the tenant has no such attempt."""
     query, make_row = _prepare_attempt()
     values = {"whose": tenant, "which": attempt_key(identifier)}
     for row in map(make_row, statements.select(query, values)):
@@ -326,7 +324,7 @@ def find_attempt(statements: QuickStatements, tenant: str, identifier: str) -> S
 
 
 def read_attempt(statements: QuickStatements, tenant: str, key: int) -> StoredAttempt:
-    """An attempt to which a row of ours refers."""
+    """Read an attempt that another row refers to."""
     found = find_attempt(statements, tenant, attempt_id(key))
     assert found is not None  # noqa: S101 (as said)
     return found
@@ -341,12 +339,11 @@ def _prepare_attempt() -> tuple[QuickSelect, Callable[[Iterable[Any]], Any]]:
 
 
 def explain_unknown_attempt(identifier: str) -> NotFound:
-    """The error for an id that no attempt has."""
     return NotFound(f"there is no attempt {identifier!r}", hint="check the id")
 
 
 def explain_foreign_attempt(identifier: str, agent: str) -> NotFound:
-    """The error for an attempt that is not the agent's own, or none at all."""
+    """The error for an attempt that is not the agent's own, or does not exist."""
     return NotFound(
         f"{agent!r} has no attempt {identifier!r}",
         hint="only the agent that entered may submit or withdraw",
@@ -354,7 +351,6 @@ def explain_foreign_attempt(identifier: str, agent: str) -> NotFound:
 
 
 def explain_expiry(attempt: Attempt) -> Conflict:
-    """The refusal of what comes too late."""
     return Conflict(
         f"attempt {attempt.id} expired at {format_moment(attempt.expires_at)}",
         hint="enter the challenge again",
@@ -362,12 +358,12 @@ def explain_expiry(attempt: Attempt) -> Conflict:
 
 
 def format_moment(at: float) -> str:
-    """A time as people read it, in UTC."""
+    """A time in UTC for messages."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def make_payload_row(payload: Payload) -> dict[str, Any]:
-    """The columns of a payload; what JSON cannot carry is refused."""
+    """Columns of a payload; content that JSON cannot hold is refused."""
     reported, trajectory = payload.reported, payload.trajectory
     return {
         "digest": make_digest(payload),
@@ -380,13 +376,13 @@ def make_payload_row(payload: Payload) -> dict[str, Any]:
 
 
 def pack_trajectory(trajectory: str) -> bytes:
-    """As it is stored: what agents tell repeats itself."""
+    """Compress a trajectory for storage."""
     packed: bytes = zstd.compress(make_storable(trajectory).encode(), 3)
     return packed
 
 
 def count_bytes(texts: Mapping[str, Any]) -> int:
-    """How much a payload takes where it is stored."""
+    """Stored size of a payload."""
     names = ("submission", "metadata", "packed_trajectory")
     return sum(len(texts[name]) for name in names if texts[name] is not None)
 
@@ -394,7 +390,7 @@ def count_bytes(texts: Mapping[str, Any]) -> int:
 def count_agent_bytes(
     statements: QuickStatements, tenant: str, agent: str, at: float, size: int
 ) -> bool:
-    """Counts what an agent sends among what it sent that day; False where that is too much."""
+    """Count bytes against an agent's daily limit; return False if they exceed it."""
     day = datetime.fromtimestamp(at, UTC).date().isoformat()
     row = (tenant, make_storable(agent), day, size)
     return size <= AGENT_BYTES_A_DAY and statements.run(_COUNT_BYTES, *row, AGENT_BYTES_A_DAY) == 1
@@ -407,12 +403,12 @@ def _hash_steps(trajectory: str) -> str | None:
 
 
 def make_digest(payload: Payload) -> str:
-    """A hash of the content: equal contents have equal ones."""
+    """Hash of the content: equal contents have equal hashes."""
     return hashlib.sha256(_encode_sorted(payload)).hexdigest()
 
 
 def _encode_sorted(value: Any) -> bytes:
-    """The value as JSON, keys in order; what JSON cannot carry is refused."""
+    """JSON with sorted keys; content that JSON cannot hold is refused."""
     try:
         return msgspec.json.encode(value, order="sorted")
     except UnicodeEncodeError:
@@ -425,14 +421,14 @@ def _encode_sorted(value: Any) -> bytes:
 
 
 def read_digest(connection: Connection, key: int) -> str | None:
-    """The digest of what was submitted with an attempt."""
+    """Digest of an attempt's submission."""
     query = select(attempt_details.c.digest).where(attempt_details.c.attempt == key)
     found: str | None = connection.scalar(query)
     return found
 
 
 def read_payload(connection: Connection, tenant: str, key: int | None) -> Payload | None:
-    """What was submitted with an attempt; None when nothing was."""
+    """Submission of an attempt; None if there is none."""
     mine = (attempt_details.c.tenant == tenant, attempt_details.c.attempt == key)
     row = connection.execute(select(attempt_details).where(*mine)).one_or_none()
     if row is None or row.digest is None:
@@ -446,7 +442,7 @@ def read_payload(connection: Connection, tenant: str, key: int | None) -> Payloa
 
 
 def has_earlier_twin(connection: Connection, tenant: str, key: int | None) -> bool:
-    """Whether an attempt's steps came with an earlier one, at whatever challenge."""
+    """Return whether an earlier attempt, at any challenge, was submitted with the same steps."""
     own, its_details = attempts.alias("own"), attempt_details.alias("its_details")
     place = tuple_(attempts.c.submitted_at, attempts.c.key)
     query = (
@@ -461,7 +457,7 @@ def has_earlier_twin(connection: Connection, tenant: str, key: int | None) -> bo
 
 
 def read_evaluation(connection: Connection, key: int) -> Evaluation | None:
-    """What the evaluator found; None when the attempt was not evaluated here."""
+    """Evaluation of an attempt; None if it was not evaluated here."""
     query = select(attempt_details.c.evaluation).where(attempt_details.c.attempt == key)
     text = connection.scalar(query)
     return None if text is None else msgspec.json.decode(text, type=Evaluation)

@@ -229,7 +229,7 @@ class AttemptWriter:
         return rows[0][0] if rows else None
 
     def _lock(self, key: int) -> StoredChallenge | None:
-        """From here on nobody else changes this challenge, its attempts or its board."""
+        """Lock a challenge, its attempts and its board until the transaction ends."""
         if key not in self.challenges:
             self.challenges[key] = lock_challenge_row(self._statements, key)
         return self.challenges[key]
@@ -408,7 +408,7 @@ class AttemptWriter:
     # Reading
 
     def _find_place(self, item: Enter | Report) -> StoredChallenge:
-        """The challenge that an agent may enter."""
+        """Challenge that an agent may enter."""
         self._check_admission(item)
         challenge_id = self._find_challenge_id(item)
         kept = None if challenge_id is None else self._lock(challenge_id)
@@ -423,14 +423,14 @@ class AttemptWriter:
         return found
 
     def _find_own(self, item: Submit | Withdraw) -> StoredAttempt:
-        """An attempt of this agent; an attempt of another is refused as one that is unknown."""
+        """An attempt of this agent; another's is refused as unknown."""
         found = attempt_rows.find_attempt(self._statements, item.tenant, item.attempt)
         if found is None or found.attempt.agent != item.agent:
             raise attempt_rows.explain_foreign_attempt(item.attempt, item.agent)
         return found
 
     def _find_version(self, kept: StoredChallenge) -> _Version:
-        """The version that is entered now."""
+        """Version of the challenge that is entered now."""
         called = kept.id, kept.challenge.version
         if called not in self._versions:
             self._versions[called] = self._keep_version(_VERSION, *called)
@@ -495,7 +495,7 @@ class AttemptWriter:
         return made
 
     def _next_key(self, tenant: str) -> int:
-        """A key for a new attempt. They are taken together, since each takes a round trip."""
+        """Take a key for a new attempt. Keys are taken together, since each takes a round trip."""
         if tenant not in self._keys:
             count = self._entering[tenant] if self._statements.is_postgres else 1
             numbers = take_numbers(self._connection, "attempts", tenant, count)
@@ -604,7 +604,7 @@ class AttemptWriter:
         return attempt
 
     def _find_scoring(self, kept: StoredChallenge, origin: str | None, at: float) -> int:
-        """The row that says by which rule attempts are scored; the last one if it still holds."""
+        """Row of the rule by which attempts are scored: the newest one if it has not changed."""
         known = self._scorings
         if kept.id not in known or known[kept.id][1] != origin:
             row = (kept.tenant, kept.id, at, "finish", origin)
@@ -643,7 +643,7 @@ class AttemptWriter:
         return matches.rate_ended(self._statements, ended, terms)
 
     def _is_first(self, found: StoredAttempt) -> bool:
-        """Whether a stored attempt is the first of its agent at the challenge that is not void."""
+        """Return whether a stored attempt is its agent's first non-void one at the challenge."""
         number, agent = found.attempt.number, found.attempt.agent
         if number == 1:
             return True
@@ -651,7 +651,7 @@ class AttemptWriter:
         return entrant.first_number == number
 
     def _lock_rating(self, agent: tuple[str, str]) -> None:
-        """From here on this agent is rated by us alone, who see what others did before."""
+        """Lock an agent's rating, so that it follows from all ratings before."""
         if self._statements.is_postgres and agent not in self._rated:
             matches.lock_ratings(self._statements, [agent])
             self._rated.add(agent)
@@ -674,7 +674,7 @@ class AttemptWriter:
         by_system: bool = False,
         note: dict[str, Any] | None = None,
     ) -> None:
-        """Log what happened to an attempt: done by its agent, by who acts for it, or by us."""
+        """Log a change of an attempt by its agent, by the caller for it, or by the system."""
         who, address = found.attempt.agent, None
         if by_system:
             who = SYSTEM
@@ -691,5 +691,4 @@ class AttemptWriter:
 
 
 def _is_late(found: StoredAttempt, at: float) -> bool:
-    """Whether an open attempt's time is over."""
     return found.attempt.state == "entered" and at > found.attempt.expires_at

@@ -56,8 +56,6 @@ _AT_ONCE = 100
 
 
 class Attempts(TenantRows):
-    """What `store.attempts` is."""
-
     # The life of an attempt. Each of these is an item, done in a batch with what others ask.
 
     def enter(
@@ -70,7 +68,7 @@ class Attempts(TenantRows):
         memoryless: bool = False,
         key: str | None = None,
     ) -> Attempt:
-        """Starts an attempt, or gives back the one that the agent has open."""
+        """Start an attempt, or return the agent's open one."""
         asked = ("enter", name, memoryless)
         request = None if key is None else IdempotentRequest(self._tenant, agent, key, *asked)
         facts: Any = {"seed": seed, "memoryless": memoryless, "request": request}
@@ -87,9 +85,9 @@ class Attempts(TenantRows):
         key: str | None = None,
         known: StoredAttempt | None = None,
     ) -> Attempt:
-        """Takes an agent's answer, once; the same content again gives the same attempt back.
+        """Take an agent's answer, once; the same content again returns the same attempt.
 
-        With `known` (see `find`), the attempt is not read again while it is open.
+        With `known` (see `find`), an open attempt is not read again.
         """
         texts = attempt_rows.make_payload_row(payload)
         asked = ("submit", identifier, texts["digest"])
@@ -108,7 +106,7 @@ class Attempts(TenantRows):
         at: float,
         key: str | None = None,
     ) -> Attempt:
-        """Enters and submits at once, with the metrics of a system that is trusted."""
+        """Enter and submit at once, with the metrics of a trusted system."""
         item = self.make_report(name, agent, payload, metrics, at=at, key=key)
         return cast("Attempt", self._database.do(item))
 
@@ -124,7 +122,7 @@ class Attempts(TenantRows):
         check: Callable[[Challenge], None] | None = None,
         judge: Judge | None = None,
     ) -> Report:
-        """What `report` asks, to be done with others; with a `judge` it is scored too."""
+        """Make the item of `report`, to be applied in a batch; a `judge` scores it too."""
         texts = attempt_rows.make_payload_row(msgspec.structs.replace(payload, reported=metrics))
         # Under a key even without one: an answer lost on the way must not make two attempts.
         asked = ("report", name, texts["digest"])
@@ -133,38 +131,38 @@ class Attempts(TenantRows):
         return Report(tenant=self._tenant, at=at, challenge=name, agent=agent, **facts)
 
     def do(self, item: Item) -> Answer:
-        """Does an item, in a batch if there is a writer."""
+        """Apply an item, in a batch if there is a writer."""
         return self._database.do(item)
 
     def do_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
-        """Does items, for each its answer, or why it was refused."""
+        """Apply items; return an answer or a refusal for each."""
         return self._database.do_all(items)
 
     async def ado_all(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
-        """The same, without holding up the event loop."""
+        """Apply items without blocking the event loop."""
         return await self._database.ado_all(items)
 
     def do_all_or_none(self, items: Sequence[Item]) -> list[Answer | TallymarkError]:
-        """The same where one that is refused keeps all from being done."""
+        """Apply items, or none if one is refused."""
         return self._database.do_all_or_none(items)
 
     async def ado(self, item: Item) -> Answer:
-        """Does an item with what others ask, without holding up the event loop."""
+        """Apply an item without blocking the event loop."""
         return await self._database.ado(item)
 
     def withdraw(
         self, identifier: str, agent: str, at: float, *, reason: str | None = None
     ) -> Attempt:
-        """Ends an agent's open attempt, which is a loss: giving up is no better than failing."""
+        """End an agent's open attempt, which is a loss: giving up is no better than failing."""
         facts: Any = {"attempt": identifier, "agent": agent, "reason": reason}
         return cast("Attempt", self._database.do(Withdraw(tenant=self._tenant, at=at, **facts)))
 
     def void(self, identifier: str, *, at: float, reason: str) -> Attempt:
-        """Boards, ratings and quotas are as if the attempt had never been made."""
+        """Void an attempt: boards, ratings and quotas are as if it had never been made."""
         return self._set_void(identifier, at, audit_log.make_act("voided", reason, at))
 
     def unvoid(self, identifier: str, *, at: float, reason: str) -> Attempt:
-        """All is as if the attempt had never been made void."""
+        """Undo the voiding of an attempt."""
         return self._set_void(identifier, None, audit_log.make_act("unvoided", reason, at))
 
     def _set_void(self, identifier: str, voided_at: float | None, entry: AuditEntry) -> Attempt:
@@ -188,7 +186,7 @@ class Attempts(TenantRows):
         return self._database.write(work)
 
     def expire(self, at: float, *, most: int | None = None) -> int:
-        """Ends open attempts whose time is over, all or so many; how many there were."""
+        """End expired attempts, all or up to `most`; return their number."""
         done = 0
         while most is None or done < most:
             some = _AT_ONCE if most is None else min(_AT_ONCE, most - done)
@@ -199,7 +197,7 @@ class Attempts(TenantRows):
         return done
 
     def expire_soon(self, at: float, *, most: int) -> None:
-        """Expire at most this many; if there is a writer, without waiting for it."""
+        """End up to `most` expired attempts, without waiting for the writer."""
         self._database.put(Expire(tenant=self._tenant, at=at, most=most))
 
     def finish(
@@ -212,7 +210,7 @@ class Attempts(TenantRows):
         verified: bool,
         ruling: StoredChallenge | None = None,
     ) -> bool:
-        """Scores a submitted attempt, exactly once: False when that was already done.
+        """Score a submitted attempt, exactly once: False when that was already done.
 
         Score, history, board, match, rating and audit change together or not at all. With a
         `ruling` (`challenges.find`, read before scoring), an outcome by a rule that has changed
@@ -224,9 +222,9 @@ class Attempts(TenantRows):
         return self._database.do(item) is not False
 
     def wait(self, identifier: str, reason: str, hidden: str | None = None, *, at: float) -> None:
-        """Writes down what of ours keeps a submitted attempt from being scored.
+        """Store why the server could not score a submitted attempt yet.
 
-        `hidden` is what only organisers may know of it, and stands in the audit alone.
+        `hidden` is for organisers only, and is stored in the audit log alone.
         """
         why = None if hidden is None else make_storable(hidden)
         said: Any = {"attempt": identifier, "reason": make_storable(reason), "hidden": why}
@@ -244,7 +242,7 @@ class Attempts(TenantRows):
         return self._hide_later(found.attempt, found.frozen_at, later)
 
     def find(self, identifier: str, agent: str | None = None) -> StoredAttempt:
-        """One attempt with its row. With `agent`, attempts of others do not exist."""
+        """Find an attempt with its row. With `agent`, attempts of others are unknown."""
         with self._database.statement() as statements:
             found = attempt_rows.find_attempt(statements, self._tenant, identifier)
         if agent is not None and (found is None or found.attempt.agent != agent):
@@ -266,11 +264,10 @@ class Attempts(TenantRows):
         as_frozen: bool = False,
         open_of: str | None = None,
     ) -> list[Attempt]:
-        """The attempts at a challenge, newest first; `as_frozen` as `get` says.
+        """Attempts at a challenge, newest first; `as_frozen` as in `get`.
 
-        With `before`, those that are older than the attempt of that id. With `after`, those that
-        are newer, oldest first; `""` is before all. With `open_of`, open attempts of that agent
-        alone; `""` is nobody's.
+        `before` is an id: older attempts. `after` is an id: newer attempts, oldest first; `""` is
+        before all. `open_of` is the agent whose open attempts are included; `""` is none.
         """
         query = attempt_rows.select_attempts(self._tenant)
         if after is None:
@@ -308,9 +305,9 @@ class Attempts(TenantRows):
         frozen_at: float,
         state: State,
     ) -> Select[Any]:
-        """Leaves out attempts that cannot be shown in this state, so that few are read.
+        """Leave out attempts that cannot be shown in this state, so that few are read.
 
-        After a rescoring that came later, only the history of each tells what is shown of it.
+        After a later rescoring only each attempt's history decides.
         """
         again = select(scorings.c.id).where(
             scorings.c.challenge_id == challenge_id,
@@ -333,7 +330,7 @@ class Attempts(TenantRows):
         limit: int | None,
         offset: int,
     ) -> list[Attempt]:
-        """By the state that is shown, which of later attempts is not the one that is kept."""
+        """Select attempts by the state shown, which for later ones is not the stored state."""
         found: list[Attempt] = []
         later = frozen_attempts.read_later_acts(connection, self._tenant)
         with connection.execute(query, execution_options={"yield_per": _AT_ONCE}) as rows:
@@ -346,20 +343,20 @@ class Attempts(TenantRows):
         return found[offset:]
 
     def pending(self) -> list[Attempt]:
-        """Attempts that were submitted and not yet scored, oldest first."""
+        """Submitted attempts without a score, oldest first."""
         waits = (is_unfinished, attempts.c.state == "submitted")
         query = attempt_rows.select_attempts(self._tenant).where(*waits)
         with self._database.read() as connection:
             return [to_attempt(row) for row in connection.execute(query.order_by(attempts.c.key))]
 
     def has_earlier_twin(self, identifier: str) -> bool:
-        """Whether the same steps were sent with an attempt that was submitted before this one."""
+        """Return whether an earlier attempt was submitted with the same steps."""
         key = attempt_rows.attempt_key(identifier)
         with self._database.read() as connection:
             return attempt_rows.has_earlier_twin(connection, self._tenant, key)
 
     def payload(self, identifier: str) -> Payload:
-        """What was submitted."""
+        """Submission of an attempt."""
         key = attempt_rows.attempt_key(identifier)
         with self._database.snapshot() as snapshot:
             payload = attempt_rows.read_payload(snapshot.connection, self._tenant, key)
@@ -369,13 +366,13 @@ class Attempts(TenantRows):
         return payload
 
     def evaluation(self, identifier: str) -> Evaluation | None:
-        """What the evaluator found; None when the attempt was not evaluated here."""
+        """Evaluation of an attempt; None if it was not evaluated here."""
         with self._database.read() as connection:
             key = self._find_row(connection, identifier).key
             return attempt_rows.read_evaluation(connection, key)
 
     def audit(self, identifier: str, *, as_frozen: bool = False) -> list[AuditEntry]:
-        """Every change of an attempt, oldest first; `as_frozen` as `get` says."""
+        """Log entries of an attempt, oldest first; `as_frozen` as in `get`."""
         with self._database.read() as connection:
             row = self._find_row(connection, identifier)
             found = audit_log.read_entries(connection, self._tenant, row.challenge_id, row.key)
@@ -383,7 +380,7 @@ class Attempts(TenantRows):
         return frozen_attempts.keep_earlier_entries(found, frozen_at)
 
     def history(self, identifier: str, *, as_frozen: bool = False) -> list[ScoreEntry]:
-        """Every score that an attempt was given, oldest first; `as_frozen` as `get` says."""
+        """Score that an attempt was given, oldest first; `as_frozen` as in `get`."""
         with self._database.snapshot() as snapshot:
             connection = snapshot.connection
             row = self._find_row(connection, identifier)
@@ -400,10 +397,10 @@ class Attempts(TenantRows):
     # In bulk
 
     def load(self, name: str, given: Iterable[Attempt], *, at: float, rated: bool = True) -> int:
-        """Stores attempts that were scored elsewhere, in the order in which they were made.
+        """Store attempts that were scored elsewhere, in the order in which they were made.
 
-        Ids and numbers are given anew; quotas and times are not checked. Without `rated` they
-        are no matches.
+        They get new ids and numbers; quotas and times are not checked. Without `rated` they are no
+        matches.
         """
         from tallymark.store.bulk_load import BulkLoad  # noqa: PLC0415 (as with these)
 

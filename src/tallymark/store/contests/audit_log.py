@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Somebody whose key was seen."""
+    """The holder of an authenticated key."""
 
     name: str
     """The agent that the key names, or whose the key is."""
@@ -39,13 +39,12 @@ _acting: ContextVar[Actor | None] = ContextVar("acting", default=None)
 
 
 def find_actor() -> Actor | None:
-    """Who acts now."""
     return _acting.get()
 
 
 @contextmanager
 def act_as(actor: Actor | None) -> Iterator[None]:
-    """What is done inside is done by this one."""
+    """Attribute changes inside to this actor."""
     token = _acting.set(actor)
     try:
         yield
@@ -71,7 +70,7 @@ _COLUMNS = tuple(each.name for each in contest_audit.c)
 
 
 class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One change: when, by whom, what, and from which state to which."""
+    """One change: its time, actor, event and states before and after."""
 
     at: float
     actor: str
@@ -81,7 +80,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
     note: dict[str, Any] | None = None
 
     def without_hidden(self) -> AuditEntry:
-        """As anybody may read it."""
+        """The entry as the public may read it."""
         if not self.note or HIDDEN not in self.note:
             return self
         shown = {name: value for name, value in self.note.items() if name != HIDDEN}
@@ -91,7 +90,7 @@ class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
 def write_entry(
     connection: Connection, tenant: str, challenge_id: int, attempt: int | None, entry: AuditEntry
 ) -> None:
-    """Adds an entry for an attempt, for the whole challenge, or for none."""
+    """Add an entry for an attempt, for a whole challenge, or for none."""
     if challenge_id == _NO_CHALLENGE:
         lock_log(connection, tenant)
     who, address = make_storable(entry.actor), None
@@ -105,7 +104,7 @@ def write_entry(
 
 
 def write_rows(statements: QuickStatements, rows: Sequence[tuple[Any, ...]]) -> None:
-    """Adds entries, given as their columns but `seq`, in the order of the table."""
+    """Add entries, given as their columns except `seq`, in the order of the table."""
     counts = Counter(tenant for tenant, *_ in rows)
     numbers = {
         tenant: iter(take_numbers(statements.connection, contest_audit.name, tenant, count))
@@ -116,13 +115,13 @@ def write_rows(statements: QuickStatements, rows: Sequence[tuple[Any, ...]]) -> 
 
 
 def name_place(actor: Actor) -> tuple[str, str | None]:
-    """Who acts through a server, and from where, as they are kept."""
+    """Name and address of an actor as they are stored."""
     address = actor.address
     return make_storable(actor.name), None if address is None else make_storable(address)
 
 
 def name_actor() -> str:
-    """Who acts through a server; a command on one's own store is the organiser's."""
+    """Name of the actor; a command on one's own store acts as the organiser."""
     actor = find_actor()
     return ORGANISER if actor is None else actor.name
 
@@ -143,7 +142,7 @@ def read_entries(
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One act on a challenge as a whole, on an attempt as an organiser, on an agent or account."""
+    """An act on a whole challenge, an agent or an account, or of an organiser on an attempt."""
 
     seq: int
     """Later entries have greater ones."""
@@ -172,7 +171,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LogFilter(TypedDict, total=False):
-    """Which entries; None is as if it were not there."""
+    """Filters of log entries; None is any."""
 
     challenge: str | None
     agent: str | None
@@ -199,10 +198,10 @@ _PASSES: dict[str, Callable[[Any], ColumnElement[bool]]] = {
 
 
 class AuditLog(TenantRows):
-    """What `store.audit_log` is: what was done, by whom and why. Of attempts, organisers' acts."""
+    """Acts with their actors and reasons. Of attempts, only acts of organisers."""
 
     def entries(self, *, limit: int = 100, **filters: Unpack[LogFilter]) -> list[LogEntry]:
-        """Newest first; those alone that pass every filter."""
+        """Entries that pass every filter, newest first."""
         query = self._select(filters)
         agent = filters.get("agent")
         found: list[LogEntry] = []
@@ -251,14 +250,14 @@ def _make_log_entry(row: Row[Any]) -> LogEntry:
 
 
 def make_act(event: str, reason: str, at: float, **note: Any) -> AuditEntry:
-    """The entry for what an organiser does; one without a reason is refused."""
+    """Entry for an act of an organiser; one without a reason is refused."""
     return AuditEntry(
         at=at, actor=ORGANISER, event=event, note=note | {"reason": check_reason(reason)}
     )
 
 
 def check_reason(reason: str) -> str:
-    """As it is kept; none, or a very long one, is refused."""
+    """Return the reason as it is stored; an empty or very long one is refused."""
     if not reason.strip() or len(reason) > _LONGEST_REASON:
         raise InvalidInput(
             f"what an organiser does needs a reason of 1 to {_LONGEST_REASON} characters",
@@ -268,13 +267,13 @@ def check_reason(reason: str) -> str:
 
 
 def write_agent_entry(connection: Connection, tenant: str, entry: AuditEntry) -> None:
-    """Adds an entry for an agent, whom its note names."""
+    """Add an entry for an agent, whom its note names."""
     write_entry(connection, tenant, _NO_CHALLENGE, None, entry)
 
 
 def write_account_entry(
     connection: Connection, tenant: str, event: str, at: float, **note: Any
 ) -> None:
-    """Adds an entry for what was done to keys, tenants, settings, variables: never the secret."""
+    """Add an entry about keys, tenants, settings or variables; never with a secret."""
     entry = AuditEntry(at=at, actor=OPERATOR, event=event, note=note or None)
     write_entry(connection, tenant, _NO_CHALLENGE, None, entry)

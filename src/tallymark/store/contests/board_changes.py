@@ -50,7 +50,7 @@ _log = contest_audit.c
 
 
 class PlaceNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where an agent stands now."""
+    """An agent's current place."""
 
     agent: str
     rank: int
@@ -74,7 +74,7 @@ class AttemptNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BoardChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is told of some changes of a challenge at once."""
+    """Some changes of a challenge, sent together."""
 
     seq: int
     challenge: str
@@ -95,7 +95,7 @@ class BoardChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """How far a challenge is: another one means that something changed."""
+    """Version of a challenge's state: a different value means that something changed."""
 
     challenge_id: int
     seq: int
@@ -107,7 +107,7 @@ class Newest:
 
 @dataclass(frozen=True, slots=True)
 class ViewedChange:
-    """A change as one side is told of it; None when there is nothing to tell."""
+    """A change as one view shows it; None if it shows nothing new."""
 
     told: BoardChange | None
     top: tuple[PlaceNow, ...]
@@ -115,10 +115,9 @@ class ViewedChange:
 
 
 class BoardChanges(TenantRows):
-    """What `store.board_changes` is."""
+    """Changes of boards, for live updates."""
 
     def newest(self, name: str) -> Newest:
-        """How far a challenge is."""
         with self._database.read() as connection:
             kept = find_challenge(repeatable_read(connection), self._tenant, name)
             return _read_newest(connection, kept)
@@ -126,9 +125,9 @@ class BoardChanges(TenantRows):
     def after(
         self, name: str, seq: int, *, absent_changed: bool = False
     ) -> tuple[Newest, ViewedChange, ViewedChange]:
-        """What changed after an entry: for the public, and for organisers.
+        """Change after a log entry: for the public, and for organisers.
 
-        The two are one while the board is not frozen.
+        The two are the same while the board is not frozen.
         """
         with self._database.read() as connection:
             kept = find_challenge(repeatable_read(connection), self._tenant, name)
@@ -172,7 +171,7 @@ def _read_entries(
 
 
 class _Side:
-    """What one side, the public or the organisers, is told in a moment."""
+    """The view of one side, the public or the organisers."""
 
     def __init__(
         self,
@@ -230,13 +229,13 @@ class _Side:
         return ViewedChange(msgspec.structs.replace(change, **facts), top)
 
     def _is_hidden(self, entry: Row[Any]) -> bool:
-        """Whether the public, whose board stands still, must not hear of it."""
+        """Return whether an entry is hidden from the public, whose board is frozen."""
         if entry.event in PLAYED:  # what is played has no copy of the board, only moments
             return self._played_until is not None and entry.at >= self._played_until
         return self._frozen and entry.event in _TELLING
 
     def _list_attempts(self, entries: Sequence[Row[Any]]) -> tuple[AttemptNow, ...]:
-        """The last state of each; a score only where it was just given, and may be told."""
+        """The last state of each attempt; a score only if it was just given and may be shown."""
         found: dict[int, AttemptNow] = {}
         scores: dict[int, float | None] = {}
         for each in entries:

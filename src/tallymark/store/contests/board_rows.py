@@ -33,7 +33,7 @@ SPOT = (boards.c.place, boards.c.submitted_at, boards.c.attempt)
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The live board of a challenge, or the copy that the public sees while it is frozen."""
+    """The live board of a challenge, or the public's copy while it is frozen."""
 
     tenant: str
     challenge_id: int
@@ -41,11 +41,10 @@ class Board:
 
     @property
     def key(self) -> tuple[int, bool]:
-        """The first columns of the table's key."""
         return self.challenge_id, self.frozen
 
     def rows(self, of: Any = boards) -> ColumnElement[bool]:
-        """The condition for the rows of this board; `of` is an alias of the table."""
+        """Condition for the rows of this board; `of` is an alias of the table."""
         found: ColumnElement[bool] = (of.c.challenge_id == self.challenge_id) & (
             of.c.frozen == self.frozen
         )
@@ -53,16 +52,16 @@ class Board:
 
 
 def compare_spot(at: Spot) -> Any:
-    """A spot as a value of a statement, to be compared with `tuple_(*SPOT)`."""
+    """A spot as a value in SQL, to be compared with `tuple_(*SPOT)`."""
     values = zip(at, SPOT, strict=True)
     return tuple_(*(literal(value, column.type) for value, column in values))
 
 
 def count_rows(connection: Connection, board: Board) -> int:
-    """How many rows a board has.
+    """Count the rows of a board by the index that orders it.
 
-    By the index that orders it: PostgreSQL looks up every row of a page that changed since it was
-    vacuumed, and in the order of the key those lie far apart (80 ms instead of 15).
+    PostgreSQL looks up every row of a page that changed since it was vacuumed, and in the order of
+    the primary key those lie far apart (80 ms instead of 15).
     """
     query = select(func.count()).select_from(boards).where(board.rows())
     return connection.scalar(query.where(boards.c.place >= -math.inf)) or 0
@@ -71,10 +70,10 @@ def count_rows(connection: Connection, board: Board) -> int:
 def count_rows_before(
     connection: Connection, board: Board, spots: Collection[Spot]
 ) -> dict[Spot, int]:
-    """How many rows of a board come before each of these spots.
+    """Count the rows of a board before each of these spots.
 
-    Counted from place to place, so that many spots take one pass over the index, and apart from
-    ties: a database compares single columns faster than rows of them.
+    Counting from place to place takes one pass over the index for many spots. Ties are counted
+    separately: a database compares single columns faster than rows.
     """
     found: dict[Spot, int] = {}
     query = select(func.count()).select_from(boards).where(board.rows())

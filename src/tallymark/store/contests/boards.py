@@ -104,7 +104,7 @@ _COUNT_TRIES = """
 
 
 class PlaceOnBoard(NamedTuple):
-    """Where an agent stands on a board, and how many are on it."""
+    """An agent's standing on a board, and the size of the board."""
 
     kept: StoredChallenge
     standing: Standing
@@ -113,7 +113,9 @@ class PlaceOnBoard(NamedTuple):
 
 
 class Boards(TenantRows):
-    """Reads of boards. `as_frozen=False` reads the live board while the shown one is frozen."""
+    """Boards as they are shown. `as_frozen=False` shows the live board while the public's is
+    frozen.
+    """
 
     def top(
         self,
@@ -123,7 +125,7 @@ class Boards(TenantRows):
         offset: int = 0,
         as_frozen: bool = True,
     ) -> list[Standing]:
-        """The standings from the best down, after the first `offset`."""
+        """Standings from the best down, after the first `offset`."""
         if limit < 1 or offset < 0:
             raise InvalidInput(
                 f"a limit of {limit} after {offset} would show nothing",
@@ -134,7 +136,7 @@ class Boards(TenantRows):
         return [_make_standing(offset + nth, row) for nth, row in enumerate(rows, 1)]
 
     def standing(self, name: str, agent: str, *, as_frozen: bool = True) -> Standing | None:
-        """Where an agent stands; None when it is not on the board."""
+        """An agent's standing; None if it is not on the board."""
         with self._open(name, as_frozen) as board:
             found = board.find_agent(agent)
             return None if found is None else _make_standing(*found)
@@ -147,7 +149,7 @@ class Boards(TenantRows):
         each: int = 3,
         as_frozen: bool = True,
     ) -> list[Standing]:
-        """An agent with up to `each` before and behind it; empty when it is not on the board."""
+        """An agent with up to `each` before and behind it; empty if it is not on the board."""
         with self._open(name, as_frozen) as board:
             found = board.find_agent(agent)
             if found is None:
@@ -162,7 +164,7 @@ class Boards(TenantRows):
     def above(
         self, name: str, agent: str, *, as_frozen: bool = True
     ) -> tuple[Standing | None, Standing | None]:
-        """Where an agent stands, and who stands directly above; None where nobody does."""
+        """An agent's standing, and the one directly above; None if there is none."""
         with self._open(name, as_frozen) as board:
             found = board.find_agent(agent)
             if found is None:
@@ -175,7 +177,7 @@ class Boards(TenantRows):
         return _make_standing(rank, row), above
 
     def places(self, agent: str, *, as_frozen: bool = True) -> list[PlaceOnBoard]:
-        """Where an agent stands on every board that it is on, by the challenge's name."""
+        """An agent's places on all boards, by the challenge's name."""
         key = ("places", self._tenant, agent, as_frozen)
         with self._database.snapshot() as snapshot:
             return snapshot.recall(key, lambda: self._read_places(snapshot, agent, as_frozen))
@@ -211,7 +213,7 @@ class Boards(TenantRows):
     def rivals(
         self, places: Sequence[PlaceOnBoard], near: int, *, as_frozen: bool = True
     ) -> dict[str, list[Standing]]:
-        """Those near the top of each of these boards, and near the agent, by the board's name."""
+        """Standings near the top and near the agent on each of these boards, by name."""
         found: dict[str, list[Standing]] = {}
         plain = {each.kept.id: each for each in places if each.kept.challenge.one_per != "owner"}
         far = [each for each in plain.values() if each.standing.rank > near]
@@ -247,7 +249,7 @@ class Boards(TenantRows):
         as_frozen: bool,
         give: Callable[[int], tuple[Any, ...]],
     ) -> list[tuple[Any, ...]]:
-        """The rows of a statement about each of these boards, asked of many boards at once."""
+        """Rows of a statement about each of these boards, many boards per query."""
         found: list[tuple[Any, ...]] = []
         with self._database.snapshot() as snapshot:
             gone = snapshot.recall(
@@ -269,14 +271,13 @@ class Boards(TenantRows):
         return found
 
     def size(self, name: str, *, as_frozen: bool = True) -> int:
-        """How many agents are on the board."""
         with self._open(name, as_frozen) as board:
             return board.count()
 
     def tops(
         self, challenges: Sequence[StoredChallenge], limit: int, *, as_frozen: bool = True
     ) -> dict[str, tuple[int, list[Standing]]]:
-        """How many agents are on each of these boards, and the first of them, by name."""
+        """Size and first standings of each of these boards, by name."""
         plain = {each.id: each for each in challenges if each.challenge.one_per != "owner"}
         kept, lines = list(plain.values()), dict[int, list[Standing]]()
         with self._database.snapshot():
@@ -293,7 +294,7 @@ class Boards(TenantRows):
 
     @contextmanager
     def _open(self, name: str, as_frozen: bool) -> Iterator[_ShownBoard]:
-        """The board, in one read transaction for all that is asked of it."""
+        """The board as it is shown, in one read transaction."""
         with self._database.snapshot() as snapshot:
             connection = snapshot.connection
             found = snapshot.recall(
@@ -349,10 +350,10 @@ def _select_shadowed(board: Board) -> Select[Any]:
 
 @dataclass(frozen=True)
 class _ShownBoard:
-    """A board as it is read: without some agents whose rows it has.
+    """A board without the agents that are not shown.
 
-    Those are the disqualified, and where it shows one agent per owner, those that are behind
-    another one of the same owner.
+    Disqualified agents are left out, and on a board with one agent per owner those behind another
+    one of the same owner.
     """
 
     connection: Connection
@@ -361,7 +362,7 @@ class _ShownBoard:
     """The spots and agents that are not shown; None where everybody is."""
 
     def count(self) -> int:
-        """How many agents are shown."""
+        """Number of agents shown."""
         size = count_rows(self.connection, self.board)
         if self.left_out is None:
             return size
@@ -380,13 +381,12 @@ class _ShownBoard:
     def read(
         self, limit: int, *where: ColumnElement[bool], order: tuple[Any, ...] = SPOT
     ) -> list[_Row]:
-        """Rows that are shown, in an order."""
         query = select(*_ROW, _LEVEL.scalar_subquery()).where(self.board.rows(), *where)
         shown = query.where(*self._shown()).order_by(*order).limit(limit)
         return [tuple(each) for each in self.connection.execute(shown)]
 
     def find_agent(self, agent: str) -> tuple[int, _Row] | None:
-        """The rank and the row of an agent that is shown."""
+        """Rank and row of an agent that is shown."""
         query = select(*_ROW, _LEVEL.scalar_subquery(), _count_before(self.board)).where(
             self.board.rows(), table.c.agent == make_storable(agent), *self._shown()
         )
@@ -407,8 +407,9 @@ class _ShownBoard:
 
 
 def _count_before(board: Board) -> Any:
-    """The number of rows before the selected one. Ties are counted apart: a database compares
-    single columns faster than rows of them.
+    """Number of rows before the selected one.
+
+    Ties are counted separately: a database compares single columns faster than rows.
     """
     better, tied = table.alias(), table.alias()
     counts = (
@@ -473,5 +474,5 @@ def stand(
 
 
 def count_tries(statements: QuickStatements, kept: StoredChallenge, agent: str) -> int:
-    """How many stored attempts of an agent were scored, and are not void."""
+    """Number of an agent's stored attempts that were scored and are not void."""
     return int(statements.read(_COUNT_TRIES, kept.id, agent, kept.id, agent)[0][0])

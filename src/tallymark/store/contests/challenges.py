@@ -67,7 +67,7 @@ _STORED = f"SELECT id, tenant, {', '.join(_STATE)}, definition FROM challenges W
 
 @dataclass(frozen=True, slots=True)
 class StoredChallenge:
-    """A challenge's row: the definition that counts, and how its board stands."""
+    """A challenge's row: its current definition, and the state of its board."""
 
     id: int
     tenant: str
@@ -83,21 +83,19 @@ class StoredChallenge:
 
     @property
     def live_board(self) -> Board:
-        """The board that moves on, whatever the public sees."""
         return Board(self.tenant, self.id, frozen=False)
 
     @property
     def frozen_board(self) -> Board:
-        """The copy that the public sees while its board stands still."""
+        """The copy that the public sees while the board is frozen."""
         return Board(self.tenant, self.id, frozen=True)
 
     def get_board(self, *, as_frozen: bool) -> Board:
-        """The one that the public sees, or that organisers do."""
         return self.frozen_board if as_frozen and self.frozen_at is not None else self.live_board
 
     @property
     def freezes_at(self) -> float | None:
-        """From when on the public board stands still, by hand or as planned."""
+        """Time from which the public board is frozen, by hand or as planned."""
         planned = self.challenge.freezes_at
         if self.held_at is not None:
             return self.held_at
@@ -106,7 +104,7 @@ class StoredChallenge:
         return planned
 
     def describe_state(self, at: float) -> dict[str, float]:
-        """Since when it is closed, or its board frozen."""
+        """Times since which the challenge is closed or its board frozen."""
         times = (self.closed_at, self.challenge.closes_at)
         closed = [each for each in times if each is not None and each <= at]
         frozen = self.freezes_at if self.is_frozen(at) else None
@@ -114,14 +112,13 @@ class StoredChallenge:
         return {word: since for word, since in state.items() if since is not None}
 
     def is_frozen(self, at: float) -> bool:
-        """Whether the public sees a board that stands still."""
         return self.freezes_at is not None and at >= self.freezes_at
 
 
 def find_challenge(
     connection: Connection, tenant: str, name: str, *, lock: bool = False
 ) -> StoredChallenge:
-    """The challenge of this name; with `lock`, nobody else changes it or its board meanwhile."""
+    """Find a challenge by name; `lock` locks it and its board until the transaction ends."""
     where = "tenant = ? AND name = ?"
     for kept in _read(QuickStatements(connection), where, tenant, make_storable(name), lock=lock):
         return kept
@@ -129,7 +126,6 @@ def find_challenge(
 
 
 def explain_unknown_challenge(connection: Connection, tenant: str, name: str) -> NotFound:
-    """The error for a name that no challenge has."""
     known = list(connection.scalars(select(table.c.name).where(table.c.tenant == tenant)))
     if not known:
         return NotFound("there are no challenges yet", hint="publish one first")
@@ -141,14 +137,13 @@ def explain_unknown_challenge(connection: Connection, tenant: str, name: str) ->
 def find_challenge_by_id(
     connection: Connection, challenge_id: int, *, lock: bool = False
 ) -> StoredChallenge:
-    """The challenge that a row of ours refers to."""
+    """Find a challenge that another row refers to."""
     for kept in _read(QuickStatements(connection), "id = ?", challenge_id, lock=lock):
         return kept
     raise LookupError(challenge_id)
 
 
 def read_challenges(statements: QuickStatements, keys: Collection[int]) -> list[StoredChallenge]:
-    """The challenges with these keys."""
     rows = statements.read_many(_THESE, [(key,) for key in keys])
     return list(map(_make_challenge, rows))
 
@@ -159,12 +154,12 @@ def _make_challenge(row: Sequence[Any]) -> StoredChallenge:
 
 
 def list_challenges(connection: Connection, tenant: str) -> list[StoredChallenge]:
-    """All of a tenant, by name."""
+    """All challenges of a tenant, by name."""
     return _read(QuickStatements(connection), "tenant = ? ORDER BY name", tenant)
 
 
 def read_frozen_at(connection: Connection, challenge_id: int) -> float | None:
-    """When the public board of a challenge was copied; None while the public sees the live one."""
+    """Time at which the public board was copied; None while the public sees the live one."""
     found: float | None = connection.scalar(
         select(table.c.frozen_at).where(table.c.id == challenge_id)
     )
@@ -172,9 +167,9 @@ def read_frozen_at(connection: Connection, challenge_id: int) -> float | None:
 
 
 def lock_challenge(connection: Connection, known: StoredChallenge) -> StoredChallenge:
-    """A challenge whose row was read before: nobody else changes it or its board meanwhile.
+    """Lock a challenge whose row was read before, and its board.
 
-    Its definition is still that which is known, unless its revision is another.
+    The known definition is current unless the revision differs.
     """
     query = select(*(table.c[name] for name in _STATE)).where(table.c.id == known.id)
     row = connection.execute(lock_rows(query)).one()
@@ -182,10 +177,7 @@ def lock_challenge(connection: Connection, known: StoredChallenge) -> StoredChal
 
 
 def lock_challenge_row(statements: QuickStatements, key: int) -> StoredChallenge | None:
-    """The challenge of this key, which nobody else changes until the transaction ends.
-
-    None if it is gone.
-    """
+    """Lock a challenge by its key until the transaction ends; None if it was deleted."""
     return next(iter(_read(statements, "id = ?", key, lock=True)), None)
 
 
@@ -199,7 +191,7 @@ def _read(
 
 
 def find_version_id(connection: Connection, kept: StoredChallenge, version: str) -> int:
-    """The key of a version; one that was never published is refused."""
+    """Key of a version; one that was never published is refused."""
     query = select(versions.c.id).where(_is_version(kept, version))
     found: int | None = connection.scalar(query)
     if found is None:
@@ -216,7 +208,7 @@ def publish_version(  # noqa: PLR0913, PLR0917 (what is published, and what is k
     based_on: str | None = None,
     note: dict[str, Any] | None = None,
 ) -> None:
-    """Makes a version the one that counts, in a transaction with what follows from it."""
+    """Make a version current, in a transaction with its consequences."""
     definition = json_text(challenge)
     facts = {"version": challenge.version, "published_at": at, "definition": definition}
     shown = {"visibility": challenge.visibility, "one_per": challenge.one_per}
@@ -248,7 +240,7 @@ def publish_version(  # noqa: PLR0913, PLR0917 (what is published, and what is k
 
 
 def _refuse_overtaken(name: str, counts: str | None, based_on: str) -> None:
-    """What was made of a version that counts no more would undo what another has done since."""
+    """Refuse a change based on a version that is no longer current: it would undo later changes."""
     if not based_on and counts is not None:
         raise Conflict(
             f"there is a challenge {name!r} already", hint="choose another name, or edit that one"
@@ -296,8 +288,6 @@ def _unfreeze(connection: Connection, kept: StoredChallenge, at: float) -> _Colu
 
 
 class Challenges(TenantRows):
-    """What `store.challenges` is."""
-
     def publish(
         self,
         challenge: Challenge,
@@ -307,11 +297,11 @@ class Challenges(TenantRows):
         based_on: str | None = None,
         note: dict[str, Any] | None = None,
     ) -> None:
-        """Makes a version the one that counts, and keeps it for good.
+        """Make a version current, and store it permanently.
 
-        The version that already counts changes nothing. A new time of freezing that lies ahead,
-        or none, lets the public see the live board again. `based_on` is the version that counted
-        when the change was begun, empty for a new name: Conflict if another does by now.
+        Publishing the current version changes nothing. A new freeze in the future, or none, lets
+        the public see the live board again. `based_on` is the version that was current when the
+        change was begun, empty for a new name: Conflict if another is current by now.
         """
         if not challenge.name or make_storable(challenge.name) != challenge.name:
             raise InvalidInput(f"a challenge cannot be called {challenge.name!r}")
@@ -320,17 +310,18 @@ class Challenges(TenantRows):
         )
 
     def get(self, name: str) -> Challenge:
-        """The version that counts."""
+        """The current definition."""
         return self.find(name).challenge
 
     def find(self, name: str) -> StoredChallenge:
-        """The version that counts, and how often that has changed: see `Attempts.finish`."""
+        """The current definition with its revision: see `Attempts.finish`."""
         return self.find_newest(name)[0]
 
     def find_newest(self, name: str) -> tuple[StoredChallenge, int, int]:
-        """The same with the last entries of the log: its own, and of its tenant's agents and keys.
+        """The challenge with the last log entries: its own, and that of its tenant's agents and
+        keys.
 
-        While these are the same, so is all that its board shows.
+        While these stay the same, so does everything its board shows.
         """
         name = make_storable(name)
         with self._database.snapshot() as snapshot:
@@ -354,7 +345,7 @@ class Challenges(TenantRows):
     def active(self, limit: int, *, visibility: Visibility | None = None) -> list[StoredChallenge]:
         """The challenges with the newest log entries, of one visibility or of any.
 
-        A frozen board comes after the others: when somebody played there must not show.
+        Frozen boards come last: the order must not show when they were played on.
         """
         shown = (visibility, visibility) if visibility else get_args(Visibility)
         with self._database.statement() as statements:
@@ -362,49 +353,47 @@ class Challenges(TenantRows):
             return read_challenges(statements, [key for (key,) in rows])
 
     def is_public(self, name: str) -> bool:
-        """Whether anybody may read it; False for a challenge that is not there."""
+        """Return whether a challenge exists and is public."""
         query = select(table.c.visibility).where(_is_called(self._tenant, name))
         with self._database.read() as connection:
             return connection.scalar(query) == "public"
 
     def public_names(self) -> list[str]:
-        """Challenges that anybody may read, by name."""
+        """Name of public challenges."""
         shown = (table.c.tenant == self._tenant, table.c.visibility == "public")
         with self._database.read() as connection:
             return list(connection.scalars(select(table.c.name).where(*shown).order_by("name")))
 
     def frozen(self, at: float) -> list[str]:
-        """Challenges whose public board stands still, by name."""
+        """Name of challenges whose public board is frozen."""
         return [each.challenge.name for each in self.all() if each.is_frozen(at)]
 
     def get_version(self, name: str, version: str) -> Challenge:
-        """A challenge as it was when this version was published."""
+        """The definition of a version."""
         return _decode(self._read_version(name, version, "definition"))
 
     def packed(self, name: str, version: str) -> bytes:
-        """The files of a version."""
         return bytes(self._read_version(name, version, "packed"))
 
     def close(self, name: str, *, at: float, reason: str) -> None:
-        """No more attempts are entered. What is open may still be submitted in its time."""
+        """Close a challenge: open attempts may still be submitted in their time."""
         self._act("closed", name, at, reason, _close)
 
     def reopen(self, name: str, *, at: float, reason: str) -> None:
-        """Attempts can be entered again."""
         self._act("reopened", name, at, reason, _reopen)
 
     def freeze(self, name: str, *, at: float, reason: str) -> None:
-        """The public sees the board as it is now, until it is unfrozen."""
+        """Freeze the public board until it is unfrozen."""
         self._act("frozen", name, at, reason, _freeze)
 
     def unfreeze(self, name: str, *, at: float, reason: str) -> None:
-        """The public sees the live board, whatever freeze was planned for before."""
+        """Unfreeze the public board; a freeze planned for an earlier time is dropped."""
         self._act("unfrozen", name, at, reason, _unfreeze)
 
     def delete(self, name: str, *, at: float, reason: str) -> None:
-        """Removes a challenge that nobody has tried. What the log says of it stays.
+        """Delete a challenge without attempts. Its log entries stay.
 
-        One with attempts stays: ratings and the log are derived from them.
+        A challenge with attempts stays: ratings and the log are derived from them.
         """
         entry = audit_log.make_act("challenge deleted", reason, at, challenge=name)
 
@@ -429,7 +418,7 @@ class Challenges(TenantRows):
         self._database.write(work)
 
     def rename(self, name: str, new: str, *, at: float, reason: str) -> None:
-        """Gives a challenge another name, and so another address; the old name is free again."""
+        """Rename a challenge, which changes its address; the old name becomes free."""
         if not new or new != make_slug(new):
             raise InvalidInput(
                 f"a challenge cannot be called {new!r}",
@@ -458,7 +447,7 @@ class Challenges(TenantRows):
         self._database.write(work)
 
     def _act(self, event: str, name: str, at: float, reason: str, change: _Change) -> None:
-        """What an organiser does to a challenge; done again, it changes nothing."""
+        """Apply an organiser's act; repeating it changes nothing."""
         entry = audit_log.make_act(event, reason, at)
 
         def work(connection: Connection) -> None:
@@ -471,13 +460,13 @@ class Challenges(TenantRows):
         self._database.write(work)
 
     def audit(self, name: str) -> list[AuditEntry]:
-        """What was done to the challenge as a whole, oldest first."""
+        """Log entries of the challenge as a whole, oldest first."""
         with self._database.read() as connection:
             kept = find_challenge(connection, self._tenant, name)
             return audit_log.read_entries(connection, self._tenant, kept.id, None)
 
     def note(self, name: str, event: str, note: dict[str, Any], *, at: float) -> None:
-        """Writes down what happened to the challenge as a whole, for its organiser."""
+        """Log an event of the challenge as a whole for its organiser."""
         entry = AuditEntry(at=at, actor=SYSTEM, event=event, note=note)
 
         def work(connection: Connection) -> None:
@@ -498,7 +487,7 @@ class Challenges(TenantRows):
 
 
 def _refuse_in_track(connection: Connection, tenant: str, name: str) -> None:
-    """A track knows its challenges by their names."""
+    """Refuse a challenge that a track names."""
     found = connection.scalars(select(tracks.c.definition).where(tracks.c.tenant == tenant))
     for track in map(msgspec.json.decode, found):
         if name in track["challenges"]:
@@ -523,7 +512,7 @@ def _is_version(kept: StoredChallenge, version: str) -> ColumnElement[bool]:
 def _move_board(
     connection: Connection, old: StoredChallenge, challenge: Challenge, at: float
 ) -> None:
-    """What a new version means for the board: another order, or a freeze moved ahead."""
+    """Adapt the board to a new version: another order, or a freeze moved to the future."""
     if old.held_at is None and (challenge.freezes_at is None or challenge.freezes_at > at):
         board_rows.unfreeze(connection, old, at)
     else:

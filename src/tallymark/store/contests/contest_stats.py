@@ -50,7 +50,7 @@ _WAITS = (is_unfinished, attempts.c.state == "submitted")
 
 
 class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent as it is known, whether or not it has a rating."""
+    """An agent, with or without a rating."""
 
     handle: str
     name: str
@@ -59,7 +59,7 @@ class AgentRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a row of a board tells of its attempt besides the score."""
+    """Numbers of an attempt that a board row shows in addition to the score."""
 
     dimensions: dict[str, float]
     """Raw scores by key, not weighed."""
@@ -75,7 +75,7 @@ class AttemptNumbers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContestStats(TenantRows):
-    """What `store.figures` is. `as_frozen` is as everywhere: not past a freeze."""
+    """Statistics of contests. `as_frozen` hides what happened after a freeze."""
 
     def count_waiting(self) -> list[tuple[str, int, float]]:
         """Count the attempts that wait for a score by challenge, with the time of the oldest."""
@@ -91,7 +91,6 @@ class ContestStats(TenantRows):
             return [(name, count, at or 0.0) for name, count, at in connection.execute(query)]
 
     def count_attempts(self, name: str) -> int:
-        """How many attempts were made at a challenge."""
         with self._database.read() as connection:
             kept = find_challenge(connection, self._tenant, name)
             query = select(func.count()).where(attempts.c.challenge_id == kept.id)
@@ -113,7 +112,7 @@ class ContestStats(TenantRows):
     def agents(
         self, *, text: str | None = None, limit: int = 50, offset: int = 0
     ) -> list[AgentRow]:
-        """Agents by handle, of which the handle or the name has the text."""
+        """Agents by handle; `text` is part of the handle or the name."""
         columns = (agents.c.handle, agents.c.name, agents.c.created_at, agents.c.owner)
         query = select(*columns).where(*self._list_conditions(text)).order_by(agents.c.handle)
         with self._database.read() as connection:
@@ -131,7 +130,7 @@ class ContestStats(TenantRows):
         return found
 
     def values(self, name: str, *, as_frozen: bool = True) -> list[float]:
-        """What the board of a challenge is ordered by, of every agent that has a value."""
+        """Values by which the board is ordered, of all agents that have one."""
         with self._database.read() as connection:
             kept = find_challenge(repeatable_read(connection), self._tenant, name)
             query = select(boards.c.value).where(
@@ -144,7 +143,7 @@ class ContestStats(TenantRows):
     def lines_of(
         self, name: str, handles: Iterable[str], *, as_frozen: bool = True
     ) -> dict[str, tuple[float | None, int]]:
-        """Values and tries of these agents, of those that are on the board."""
+        """Values and tries of these agents, if they are on the board."""
         with self._database.read() as connection:
             kept = find_challenge(repeatable_read(connection), self._tenant, name)
             query = select(boards.c.agent, boards.c.value, boards.c.tries).where(
@@ -153,7 +152,7 @@ class ContestStats(TenantRows):
             return {row.agent: (row.value, row.tries) for row in connection.execute(query)}
 
     def scores(self, name: str, *, most: int) -> dict[str, list[float]]:
-        """Scores of all ranked attempts by agent, as they are now: not for a frozen board.
+        """Score of all ranked attempts by agent, as they are now: not for a frozen board.
 
         Empty if there are more than `most`.
         """
@@ -176,7 +175,7 @@ class ContestStats(TenantRows):
         return found
 
     def days(self, name: str, *, as_frozen: bool = True) -> dict[int, int]:
-        """How many attempts were submitted on which day, counted from 1970 in UTC."""
+        """Number of attempts submitted per day, days counted from 1970 in UTC."""
         day: Any = cast(func.floor(attempts.c.submitted_at / _A_DAY), BigInteger)
         with self._database.read() as connection:
             kept = find_challenge(connection, self._tenant, name)
@@ -189,7 +188,7 @@ class ContestStats(TenantRows):
         return {int(row[0]): int(row[1]) for row in rows}
 
     def numbers(self, identifiers: Iterable[str], *, as_frozen: bool) -> dict[str, AttemptNumbers]:
-        """What rows of a board tell of their attempts, by id."""
+        """Numbers of attempts for board rows, by id."""
         keys = [attempt_key(each) for each in identifiers]
         names = ("key", "challenge_id", "number", "verified", "submitted_at", "trajectory_level")
         columns = (attempts.c[name] for name in names)
@@ -226,7 +225,7 @@ class ContestStats(TenantRows):
     def attempts_of(
         self, agent: str, *, limit: int = 50, offset: int = 0, as_frozen: bool = True
     ) -> list[Attempt]:
-        """An agent's attempts at all challenges that have ended, the last to end first."""
+        """An agent's ended attempts at all challenges, latest first."""
         query = (
             select_attempts(self._tenant)
             .where(attempts.c.agent == agent, attempts.c.match_at.is_not(None))
@@ -237,7 +236,7 @@ class ContestStats(TenantRows):
         return self._read_attempts(query, as_frozen)
 
     def open_attempts_of(self, agent: str) -> list[Attempt]:
-        """What an agent is at now, the one that runs out first at the top."""
+        """An agent's open attempts, the next to expire first."""
         query = (
             select_attempts(self._tenant)
             .where(is_unfinished, attempts.c.agent == agent, attempts.c.state == "entered")
@@ -254,9 +253,9 @@ class ContestStats(TenantRows):
         at: Collection[str] | None = None,
         open_of: str | None = None,
     ) -> list[Attempt]:
-        """The attempts that were entered last, at any challenge or those named in `at`.
+        """Attempts entered last, at any challenge or those named in `at`.
 
-        With `agent`, those of one agent; `open_of` is as in `attempts.of`.
+        With `agent`, those of one agent; `open_of` as in `Attempts.of`.
         """
         query = select_attempts(self._tenant).order_by(attempts.c.key.desc()).limit(limit)
         if agent is not None:
@@ -289,9 +288,9 @@ class ContestStats(TenantRows):
     def change_by(
         self, attempt: Attempt, only: Collection[str] | None = None
     ) -> tuple[Match, EloChange] | None:
-        """What an attempt did to the rating of its agent; None where it was no match.
+        """Change of an agent's rating by an attempt; None if it was no match.
 
-        With `only`, to the rating that follows from these challenges.
+        With `only`, of the rating that follows from these challenges.
         """
         key = attempt_key(attempt.id)
         own = select(attempts.c.match_at).where(
@@ -317,7 +316,7 @@ class ContestStats(TenantRows):
 def _read_earlier_results(
     connection: Connection, rescored: Mapping[int, RescoredSince], keys: Collection[int | None]
 ) -> dict[int, Result | None]:
-    """What attempts came to before their boards were frozen."""
+    """Results of attempts before their boards were frozen."""
     columns = (scorings.c.challenge_id, score_history.c.attempt, score_history.c.at)
     query = (
         select(*columns, score_history.c.result)

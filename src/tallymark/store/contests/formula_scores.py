@@ -68,7 +68,7 @@ def read_columns(
 
 
 def run_raw(connection: Connection, statement: str) -> Any:
-    """The driver's own cursor: rows of SQLAlchemy take three times as long."""
+    """Run a statement on the driver's cursor: SQLAlchemy's rows take three times as long."""
     return connection.exec_driver_sql(statement).cursor
 
 
@@ -125,7 +125,7 @@ def _read_postgres(
     numbers: Sequence[str],
     json: Mapping[str, Sequence[str]],
 ) -> Columns:
-    """As one value for each column, the bytes of all its numbers: rows would be a million reads."""
+    """Read each column as one value, the bytes of its numbers; rows would be a million reads."""
     names = (*whole, *numbers, *chain(*json.values()))
     # There is no cast from a bool to a float.
     columns = (f"{each}::int" if each == "succeeded" else each for each in numbers)
@@ -190,14 +190,14 @@ _CREATE = {
 
 @dataclass(frozen=True, slots=True)
 class ScoringStamp:
-    """What new scores are kept under: the row of `scorings`, and when."""
+    """The row of `scorings` and the time of new scores."""
 
     scoring: int
     at: float
 
 
 class FormulaEffect(NamedTuple):
-    """What scoring by a formula did."""
+    """Result of scoring by a formula."""
 
     without_score: list[int]
     """Attempts that have none by it, or had failed before: they are as they were."""

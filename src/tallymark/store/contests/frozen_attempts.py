@@ -28,9 +28,9 @@ TELLING = frozenset({"scored", "failed", "rescored", VOIDED, UNVOIDED})
 
 
 def read_voids(connection: Connection, tenant: str) -> Voids:
-    """What was made void or counts again since its board was frozen: since when it was void then.
+    """Attempts voided or unvoided since their board was frozen, with when they were void then.
 
-    By id; None is what counted at the freeze.
+    By id; None counted at the freeze.
     """
     log = contest_audit.c
     query = (
@@ -77,7 +77,7 @@ def read_rescored(connection: Connection, tenant: str) -> dict[int, RescoredSinc
 
 
 class LaterActs(NamedTuple):
-    """What organisers did after freezes, which the public does not see yet."""
+    """Acts of organisers after freezes, which the public does not see yet."""
 
     voids: Voids
     rejudged: frozenset[str] = frozenset()
@@ -85,7 +85,6 @@ class LaterActs(NamedTuple):
 
 
 def read_later_acts(connection: Connection, tenant: str) -> LaterActs:
-    """For all frozen boards of a tenant."""
     rescored = read_rescored(connection, tenant).values()
     rejudged = frozenset(each.name for each in rescored if not each.by_formula)
     return LaterActs(read_voids(connection, tenant), rejudged)
@@ -97,9 +96,9 @@ def hide_later(
     history: Callable[[], list[ScoreEntry]],
     later: LaterActs,
 ) -> Attempt:
-    """The attempt as it was at the freeze: as void, and without an outcome that came only later.
+    """The attempt as it was at the freeze, without voids and outcomes that came later.
 
-    None freezes nothing.
+    `frozen_at=None` freezes nothing.
     """
     if frozen_at is None:
         return attempt
@@ -121,12 +120,12 @@ def hide_later(
 
 
 def keep_earlier_scores(history: list[ScoreEntry], frozen_at: float | None) -> list[ScoreEntry]:
-    """The scores that were given before the freeze."""
+    """Select the scores that were given before the freeze."""
     return [each for each in history if frozen_at is None or each.at < frozen_at]
 
 
 def keep_earlier_entries(audit: list[AuditEntry], frozen_at: float | None) -> list[AuditEntry]:
-    """What happened, without what would tell a score."""
+    """Leave out later entries that would reveal a score."""
     return [
         each
         for each in audit

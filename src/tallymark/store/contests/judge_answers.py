@@ -13,10 +13,10 @@ from tallymark.store.dialects import insert_once
 
 
 class JudgeAnswers(TenantRows):
-    """What `store.judge_answers` is; an `AnswerStore`."""
+    """Cache of judges' answers; an `AnswerStore`."""
 
     def find(self, question: str) -> JudgeAnswer | None:
-        """What was answered to the question of this hash."""
+        """The answer to the question with this hash."""
         query = select(judge_answers.c.answer, judge_answers.c.model).where(
             judge_answers.c.tenant == self._tenant, judge_answers.c.question == question
         )
@@ -25,7 +25,7 @@ class JudgeAnswers(TenantRows):
         return None if row is None else JudgeAnswer(row.answer, row.model)
 
     def keep(self, question: str, answer: JudgeAnswer) -> JudgeAnswer:
-        """Keeps an answer unless there is one already; gives back that which stands."""
+        """Store an answer unless there is one already; return the stored one."""
         row = {"tenant": self._tenant, "question": question, "at": time.time()}
         row |= {"answer": answer.text, "model": answer.model}
         self._database.write(lambda connection: insert_once(connection, judge_answers, row))

@@ -88,7 +88,7 @@ than a bad one."""
 
 
 def is_valid_now(table: FromClause) -> ColumnElement[bool]:
-    """Of attempts: that they were not made void."""
+    """Condition: attempts that are not void."""
     valid: ColumnElement[bool] = table.c.voided_at.is_(None)
     return valid
 
@@ -133,7 +133,7 @@ class EndedAttempt(NamedTuple):
 
 
 class RatedAgent:
-    """An agent as it is rated after an attempt, to be written."""
+    """An agent's rating after an attempt, to be written."""
 
     def __init__(self, ended: EndedAttempt, rating: EloRating, points: float | None) -> None:
         """`points` is what the attempt is worth as a match; None if it is none."""
@@ -174,7 +174,7 @@ def rate_ended(statements: QuickStatements, ended: EndedAttempt, terms: MatchTer
 
 
 def lock_known(statements: QuickStatements, agents: list[tuple[str, str]]) -> set[tuple[str, str]]:
-    """Lock the ratings that these agents have, in their order; the agents that have one.
+    """Lock the ratings of these agents in their order; return the agents that have one.
 
     Only for PostgreSQL: SQLite's writers are alone already.
     """
@@ -182,7 +182,7 @@ def lock_known(statements: QuickStatements, agents: list[tuple[str, str]]) -> se
 
 
 def lock_ratings(statements: QuickStatements, agents: list[tuple[str, str]]) -> None:
-    """Keep everybody else from rating these agents until the end of the transaction."""
+    """Lock the ratings of these agents until the end of the transaction."""
     newcomer = _take_fields(EloRating())
     rows = [(*agent, *newcomer) for agent in agents]
     # A newcomer has no row that could be locked.
@@ -192,7 +192,7 @@ def lock_ratings(statements: QuickStatements, agents: list[tuple[str, str]]) -> 
 
 
 def fold_agents(connection: Connection, tenant: str, agents: Iterable[str]) -> None:
-    """Makes ratings and counts of these agents anew from their attempts."""
+    """Recompute ratings and counts of these agents from their attempts."""
     # By name, as whoever else holds several: so they cannot wait for each other in a circle.
     names = iter(sorted(set(agents)))
     while some := list(islice(names, _AT_ONCE)):
@@ -201,7 +201,7 @@ def fold_agents(connection: Connection, tenant: str, agents: Iterable[str]) -> N
 
 
 def fold_everyone(connection: Connection, tenant: str) -> None:
-    """Makes all ratings and counts of a tenant anew."""
+    """Recompute all ratings and counts of a tenant."""
     rated = select(ratings.c.agent).where(ratings.c.tenant == tenant)
     is_match = (attempts.c.tenant == tenant, attempts.c.match_at.is_not(None))
     played = select(attempts.c.agent).where(*is_match)
@@ -209,7 +209,7 @@ def fold_everyone(connection: Connection, tenant: str) -> None:
 
 
 class _TermsByVersion(dict[int, MatchTerms]):
-    """What the versions of challenges say of matches, each read when it is first met."""
+    """Match terms of challenge versions, each read when it is first needed."""
 
     def __init__(self, connection: Connection) -> None:
         super().__init__()
@@ -259,7 +259,7 @@ def _make_match(row: Row[Any] | EndedAttempt, terms: MatchTerms, *, has_won: boo
 
 
 def _fold(connection: Connection, tenant: str, agents: list[str]) -> None:
-    """The caller has locked these agents."""
+    """Recompute agents that the caller has locked."""
     counts = Counts()
 
     def count_all() -> Iterator[Match]:

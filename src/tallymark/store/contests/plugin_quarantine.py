@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
 
 class PluginQuarantine(TenantRows):
-    """What `store.pauses` is."""
-
     def all(self, challenge: str | None = None) -> list[PluginPause]:
-        """Every pause, or those at one challenge, by challenge and agent."""
+        """Quarantined agents, of one challenge or all, by challenge and agent."""
         names = PluginPause.__struct_fields__
         columns = [challenges.c.name, *(plugin_pauses.c[name] for name in names[1:])]
         query = select(*columns).join(challenges, challenges.c.id == plugin_pauses.c.challenge_id)
@@ -50,7 +48,7 @@ class PluginQuarantine(TenantRows):
             return [PluginPause(**dict(zip(names, row, strict=True))) for row in rows]
 
     def known(self, kept: StoredChallenge, code_hash: str) -> dict[str, tuple[int, str]]:
-        """How often each paused agent ended this code's process, and how the last time."""
+        """Count and last reason of each agent quarantined for this code."""
         mine = (_is_of(kept, code_hash), plugin_pauses.c.since.is_not(None))
         query = select(plugin_pauses.c.agent, plugin_pauses.c.deadly, plugin_pauses.c.reason).where(
             *mine
@@ -60,7 +58,7 @@ class PluginQuarantine(TenantRows):
 
 
 def is_deadly(outcome: Outcome) -> bool:
-    """Whether an attempt ended the plugin's process."""
+    """Return whether an attempt ended the plugin's process."""
     stopped = (outcome.details.get("scorer") or {}).get("stopped")
     return stopped in DEADLY and outcome.origin is not None
 
@@ -68,7 +66,7 @@ def is_deadly(outcome: Outcome) -> bool:
 def count_deadly(
     connection: Connection, kept: StoredChallenge, agent: str, outcome: Outcome, at: float
 ) -> None:
-    """Counts an attempt that ended the plugin's process; the last of too many pauses its agent."""
+    """Count an attempt that ended the plugin's process; too many quarantine the agent."""
     if outcome.origin is None:
         return
     mine = _is_of(kept, outcome.origin.version) & (plugin_pauses.c.agent == agent)
@@ -85,7 +83,7 @@ def replace_counts(
     deaths: Mapping[str, tuple[int, str]],
     at: float,
 ) -> None:
-    """What a rescoring found of every agent that was not paused before it."""
+    """Store the counts of a rescoring for agents that were not quarantined before."""
     paused = _is_of(kept, origin.version) & plugin_pauses.c.since.is_not(None)
     known = set(connection.scalars(select(plugin_pauses.c.agent).where(paused)))
     connection.execute(
@@ -102,13 +100,13 @@ def add_counts(
     deaths: Mapping[str, tuple[int, str]],
     at: float,
 ) -> None:
-    """Keeps what was found of agents that nothing is kept of."""
+    """Store counts of agents that have none."""
     for agent, (count, said) in sorted(deaths.items()):
         _insert_count(connection, kept, origin, agent, count, said, at)
 
 
 def resume(connection: Connection, kept: StoredChallenge, agents: Sequence[str], at: float) -> None:
-    """Lets these agents' attempts be scored again."""
+    """End the quarantine of these agents."""
     mine = (plugin_pauses.c.challenge_id == kept.id) & plugin_pauses.c.agent.in_(agents)
     connection.execute(delete(plugin_pauses).where(mine))
     for agent in agents:

@@ -74,15 +74,13 @@ _CURRENT = ManyQuery(
 
 
 class CurrentRating(NamedTuple):
-    """An agent's rating as it is now."""
-
     elo: EloRating
     provisional: bool
     """The agent has attempts that wait to be scored or to expire."""
 
 
 class Ratings(TenantRows):
-    """What `store.ratings` is. `as_frozen=False` shows what is hidden while a board is frozen."""
+    """Ratings as they are shown. `as_frozen=False` shows those that a frozen board hides."""
 
     _folded: tuple[Any, _PubliclyKnown | None] = (None, None)
     """What was last folded for those who know some challenges alone, and what it was made of."""
@@ -97,7 +95,7 @@ class Ratings(TenantRows):
     ) -> list[tuple[str, EloRating]]:
         """Agents with their ratings, highest first, equal ones by name.
 
-        With `only`, to the public: as if there were no other challenges than these.
+        With `only`, ratings as if there were no other challenges than these.
         """
         columns = (table.c[name] for name in _FIELDS)
         query = (
@@ -120,7 +118,7 @@ class Ratings(TenantRows):
     def _read_known(
         self, connection: Connection, only: Collection[str] | None
     ) -> _PubliclyKnown | None:
-        """To fold many matches takes seconds, and strangers ask often: it is done once."""
+        """Cache the ratings of anonymous readers: folding many matches takes seconds."""
         if only is None:
             return _read_known(repeatable_read(connection), self._tenant)
         made_of = (frozenset(only), _read_newest(repeatable_read(connection), self._tenant))
@@ -130,22 +128,22 @@ class Ratings(TenantRows):
         return folded[1]
 
     def newest(self) -> tuple[tuple[int | None, ...], ...]:
-        """While this is the same, so are all ratings, but for what time alone changes."""
+        """Version of all ratings: while it is the same, only the passing of time changes them."""
         with self._database.read() as connection:
             return tuple(_read_newest(repeatable_read(connection), self._tenant))
 
     def of(self, agent: str, *, as_frozen: bool = True) -> EloRating:
-        """One agent's rating; that of a newcomer if it has played no match."""
+        """An agent's rating; that of a newcomer if it has played no match."""
         return self.current(agent, -math.inf, as_frozen=as_frozen).elo
 
     def current(self, agent: str, at: float, *, as_frozen: bool = True) -> CurrentRating:
-        """One agent's rating, and whether it is provisional at this time."""
+        """An agent's rating, and whether it is provisional at this time."""
         return self.current_of([agent], at, as_frozen=as_frozen)[agent]
 
     def current_of(
         self, agents: Sequence[str], at: float, *, as_frozen: bool = True
     ) -> dict[str, CurrentRating]:
-        """The same of several agents."""
+        """Ratings of several agents, and whether they are provisional."""
         names = {make_storable(agent): agent for agent in agents}
         given = [(self._tenant, name) for name in names]
         with self._database.statement() as statements:
@@ -166,7 +164,7 @@ class Ratings(TenantRows):
         return found
 
     def pairs(self, *, as_frozen: bool = True) -> list[Pair]:
-        """How every agent fared at every challenge it tried: what `ratings.fit` works from."""
+        """Results of every agent at every challenge it tried: the input of `ratings.fit`."""
         counts = rating_pairs.c
         query = (
             select(counts.agent, challenges.c.name, counts.wins, counts.draws, counts.losses)
@@ -183,7 +181,7 @@ class Ratings(TenantRows):
         return sorted(kept, key=lambda each: (each.agent, each.challenge))
 
     def provisional(self, at: float, only: Collection[str] | None = None) -> set[str]:
-        """Agents of which attempts, at `only` these, wait to be scored or found out of time."""
+        """Agents with attempts, at `only` these, that wait to be scored or expired."""
         late = (attempts.c.state == "entered") & (attempts.c.expires_at < at)
         waiting = (attempts.c.state == "submitted") & attempts.c.match_at.is_not(None)
         mine = (attempts.c.tenant == self._tenant, attempts.c.voided_at.is_(None))
@@ -200,19 +198,19 @@ class Ratings(TenantRows):
             yield from matches.read_matches(connection, self._tenant, admitted)
 
     def changes(self, agent: str) -> list[tuple[Match, EloChange]]:
-        """An agent's matches, each with what it did to the rating."""
+        """An agent's matches, each with its change of the rating."""
         mine = (attempts.c.agent == agent, is_admitted(self._tenant, attempts.c.agent))
         with self._database.read() as connection:
             return list(elo.history(matches.read_matches(connection, self._tenant, *mine)))
 
     def rebuild(self) -> None:
-        """Makes all ratings and counts anew from the attempts."""
+        """Recompute all ratings and counts from the attempts."""
         self._database.write(lambda c: matches.fold_everyone(c, self._tenant))
 
 
 @dataclass(frozen=True, slots=True)
 class _PubliclyKnown:
-    """Those of whom the public does not see everything, and what it knows of them."""
+    """Agents whose ratings differ for the public, and their public matches and ratings."""
 
     concerned: set[str]
     log: list[Match]
@@ -220,7 +218,6 @@ class _PubliclyKnown:
 
     @property
     def pairs(self) -> list[Pair]:
-        """How they fared."""
         return list(Counts.of(self.log))
 
 
@@ -235,7 +232,7 @@ def _read_newest(connection: Connection, tenant: str) -> list[tuple[int | None, 
 
 
 def is_elsewhere(tenant: str, only: Collection[str]) -> ColumnElement[bool]:
-    """An attempt at none of these challenges."""
+    """Condition: an attempt at none of these challenges."""
     these = select(challenges.c.id).where(
         challenges.c.tenant == tenant, challenges.c.name.in_(only)
     )
@@ -248,9 +245,9 @@ def _read_known(
     agents: Sequence[str] | None = None,
     only: Collection[str] | None = None,
 ) -> _PubliclyKnown | None:
-    """What the public knows while boards are frozen, or of `only` these; None where that is all.
+    """Public knowledge while boards are frozen, or of `only` these; None if it is complete.
 
-    The connection's transaction is a snapshot.
+    The connection's transaction must be a snapshot.
     """
     mine = (challenges.c.tenant == tenant, challenges.c.frozen_at.is_not(None))
     query = select(challenges.c.id, challenges.c.frozen_at).where(*mine)
@@ -286,27 +283,30 @@ def _read_known(
 
 
 def _was_valid(table: FromClause, voids: Mapping[int | None, float | None]) -> ColumnElement[bool]:
-    """An attempt that was not void at the freeze: see `read_voids`."""
+    """Condition: an attempt that was not void at the freeze; see `read_voids`."""
     back = [key for key, then in voids.items() if then is None]
     gone = [key for key, then in voids.items() if then is not None]
     return and_(or_(matches.is_valid_now(table), table.c.key.in_(back)), table.c.key.not_in(gone))
 
 
 def _is_later(challenge_id: int, frozen_at: float) -> ColumnElement[bool]:
-    """An attempt whose outcome was not known at the freeze."""
+    """Condition: an attempt whose outcome was not known at the freeze."""
     known_at = func.coalesce(attempts.c.scored_at, attempts.c.match_at)
     return and_(attempts.c.challenge_id == challenge_id, known_at >= frozen_at)
 
 
 def _was_rescored(connection: Connection, challenge_id: int, frozen_at: float) -> bool:
-    """By a formula too: an attempt for which the earlier one had no value was lost."""
+    """Return whether a challenge was rescored after its freeze, also by a formula.
+
+    An attempt without a value by the earlier formula was a loss.
+    """
     later = (scorings.c.why.in_(("formula", "rescore")), scorings.c.at >= frozen_at)
     query = select(scorings.c.id).where(scorings.c.challenge_id == challenge_id, *later).limit(1)
     return connection.scalar(query) is not None
 
 
 def _result_before(challenge_id: int, frozen_at: float) -> Any:
-    """What an attempt came to by the rule of the freeze: see `matches.RESULT`."""
+    """Result of an attempt by the rule at the freeze: see `matches.RESULT`."""
     result = case((score_history.c.error.is_(None), score_history.c.result), else_="loss")
     query = (
         select(result)

@@ -82,7 +82,7 @@ _another_state = (attempts.c.key == staged.c.attempt) & (attempts.c.state != _st
 
 @dataclass(slots=True)
 class ComputedOutcomes:
-    """What Python computed: rows to be staged, and the attempts without a score."""
+    """Outcomes computed in Python: rows to be staged, and the attempts without a score."""
 
     most: int
     """How many reasons are kept."""
@@ -98,7 +98,7 @@ class ComputedOutcomes:
         page: Sequence[tuple[Attempt, Evaluation]],
         rescored: Sequence[Rescored],
     ) -> None:
-        """Takes in the new outcomes of some attempts."""
+        """Take in the new outcomes of some attempts."""
         for (attempt, _), each in zip(page, rescored, strict=True):
             self.rows.append(_staged_row(challenge_id, attempt, each))
             self.had_score += attempt.outcome is not None and attempt.outcome.error is None
@@ -111,11 +111,10 @@ class ComputedOutcomes:
                     self.reasons.append(Undefined(**which, reason=each[0].reason or error))
 
     def copy(self) -> ComputedOutcomes:
-        """One that can grow on its own."""
         return replace(self, rows=self.rows.copy(), reasons=self.reasons.copy())
 
     def require_some_score(self) -> None:
-        """WorkFailed when what was scored before would be so no more, none of it."""
+        """Raise WorkFailed if no attempt that had a score would have one."""
         if self.had_score and self.undefined == len(self.rows):
             first = self.reasons[0].reason if self.reasons else "no reason was given"
             raise WorkFailed(
@@ -124,13 +123,12 @@ class ComputedOutcomes:
             )
 
     def keys(self) -> set[int]:
-        """The attempts that it has."""
         place = STAGED_COLUMNS.index("attempt")
         return {row[place] for row in self.rows}
 
 
 def _staged_row(challenge_id: int, attempt: Attempt, rescored: Rescored) -> tuple[Any, ...]:
-    """What is staged of an attempt, in the order of `STAGED_COLUMNS`."""
+    """Staged row of an attempt, in the order of `STAGED_COLUMNS`."""
     evaluation, outcome = rescored
     facts = {
         "challenge_id": challenge_id,
@@ -145,7 +143,7 @@ def _staged_row(challenge_id: int, attempt: Attempt, rescored: Rescored) -> tupl
 
 
 def stage_outcomes(connection: Connection, rows: Iterable[tuple[Any, ...]]) -> None:
-    """Makes the temporary table, and fills it."""
+    """Make the temporary table, and fills it."""
     staged.create(connection)
     insert_many(connection, staged, STAGED_COLUMNS, rows)
     # Without it, either database would take the few staged rows for very many.
@@ -153,7 +151,7 @@ def stage_outcomes(connection: Connection, rows: Iterable[tuple[Any, ...]]) -> N
 
 
 def find_agents_with_other_results(connection: Connection) -> list[str]:
-    """Whose matches the staged outcomes change: see `matches.RESULT`. Asked before writing."""
+    """Agents whose matches the staged outcomes change; call it before writing them."""
     before, after = (
         case((each.c.error.is_(None), each.c.result), else_="loss")
         for each in (attempt_scores, staged)
@@ -163,7 +161,7 @@ def find_agents_with_other_results(connection: Connection) -> list[str]:
 
 
 def write_staged(connection: Connection, kept: StoredChallenge, given: ScoringStamp) -> int:
-    """Changes whatever the staged outcomes change, and removes them; how many scores changed."""
+    """Apply the staged outcomes and drop them; return the number of changed scores."""
     changed = _remember_scores(connection, given)
     _move_attempts(connection, kept, given.at)
     facts = {name: staged.c[name] for name in _FACTS}
@@ -176,7 +174,7 @@ def write_staged(connection: Connection, kept: StoredChallenge, given: ScoringSt
 
 
 def _remember_scores(connection: Connection, given: ScoringStamp) -> int:
-    """Adds what is another score, result or error than before to the history."""
+    """Add scores, results and errors that differ from the previous ones to the history."""
     compared = ("score", "result", "error")
     another = or_(*(staged.c[name].is_distinct_from(attempt_scores.c[name]) for name in compared))
     names = ("agent", "attempt", *compared)
@@ -191,7 +189,7 @@ def _remember_scores(connection: Connection, given: ScoringStamp) -> int:
 
 
 def _move_attempts(connection: Connection, kept: StoredChallenge, at: float) -> None:
-    """Attempts that failed and now have a score, and the other way round; both are written down."""
+    """Update and log attempts that failed and now have a score, or the reverse."""
     count = connection.scalar(select(func.count()).where(_another_state)) or 0
     if not count:
         return

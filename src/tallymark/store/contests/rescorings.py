@@ -77,8 +77,6 @@ _decode_evaluation = msgspec.json.Decoder(Evaluation).decode
 
 
 class Rescorings(TenantRows):
-    """What `store.rescorings` is."""
-
     def preview(
         self,
         plan: RescorePlan,
@@ -87,7 +85,7 @@ class Rescorings(TenantRows):
         most: int = _SHOWN,
         on_progress: OnProgress | None = None,
     ) -> Rescoring:
-        """What applying a plan would do, and who would move; nothing is changed."""
+        """Effects of applying a plan; nothing is changed."""
         computed = self._compute(plan, most, on_progress)
 
         def work(connection: Connection) -> Rescoring:
@@ -122,7 +120,7 @@ class Rescorings(TenantRows):
         on_progress: OnProgress | None = None,
         reason: str = "",
     ) -> Rescoring:
-        """Scores every attempt by the new rule, which counts from then on."""
+        """Score every attempt by the new rule, and make that rule current."""
         computed = self._compute(plan, most, on_progress)
         return self._database.write(lambda c: self._apply(c, plan, computed, at, reason=reason))
 
@@ -136,9 +134,9 @@ class Rescorings(TenantRows):
         origin: Origin,
         deaths: Mapping[str, tuple[int, str]],
     ) -> Rescoring:
-        """Ends the pause of these agents, and scores again what they ended or what waited for it.
+        """End the quarantine of agents, and rescore attempts that ended the process or waited.
 
-        `rescorer` knows no pause of theirs; `deaths` is what it finds of them.
+        `rescorer` ignores their quarantine; `deaths` is what it finds of them.
         """
         computed = ComputedOutcomes(_SHOWN)
         with self._database.read() as connection:
@@ -190,7 +188,7 @@ class Rescorings(TenantRows):
     def _compute(
         self, plan: RescorePlan, most: int, on_progress: OnProgress | None
     ) -> ComputedOutcomes:
-        """All outcomes, unless they follow from columns of numbers."""
+        """Compute all outcomes, unless they follow from columns of numbers."""
         computed = ComputedOutcomes(most)
         if plan.need == "formula":
             return computed
@@ -206,7 +204,7 @@ class Rescorings(TenantRows):
         return computed
 
     def _read_all(self, kept: StoredChallenge) -> Iterator[list[tuple[Attempt, Evaluation]]]:
-        """All attempts that have an outcome, each page at a moment of its own."""
+        """Pages of all attempts that have an outcome, each read in its own transaction."""
         last: _Place | None = _START
         while last is not None:
             with self._database.read() as connection:
@@ -262,7 +260,7 @@ class Rescorings(TenantRows):
     def _publish(
         self, connection: Connection, kept: StoredChallenge, plan: RescorePlan, at: float
     ) -> None:
-        """The new rule counts from now on. A freeze that is due comes before anything moves."""
+        """Make the new rule current. A due freeze comes before anything moves."""
         packed = plan.packed
         if packed is None:
             mine = (versions.c.challenge_id == kept.id) & (versions.c.version == plan.old.version)
@@ -292,7 +290,7 @@ def _score_all(
     computed: ComputedOutcomes,
     given: ScoringStamp,
 ) -> tuple[int, int]:
-    """How many attempts were scored, and how many to another score; and the board by them."""
+    """Score all attempts and rebuild the board; return the numbers of scored and changed ones."""
     if plan.need == "formula":
         keys, count, changed = formula_scores.write_scores(connection, kept.id, plan.new, given)
     else:
@@ -313,7 +311,7 @@ def _score_all(
 def _find_not_computed(
     connection: Connection, kept: StoredChallenge, computed: ComputedOutcomes
 ) -> list[int]:
-    """Attempts that were finished after their turn."""
+    """Attempts that were finished after their page was read."""
     scores = attempt_scores.c
     query = select(scores.attempt).where(scores.challenge_id == kept.id)
     return sorted(set(connection.scalars(query)) - computed.keys())
@@ -341,14 +339,14 @@ def _read_pages(
 def read_scored_pages(
     connection: Connection, kept: StoredChallenge
 ) -> Iterator[list[tuple[Attempt, Evaluation]]]:
-    """All attempts that have an outcome, in one moment; agent by agent."""
+    """Pages of all attempts that have an outcome, agent by agent, in one transaction."""
     for keys in read_key_pages(connection, kept):
         if page := _read_page(connection, kept, keys):
             yield page
 
 
 def read_key_pages(connection: Connection, kept: StoredChallenge) -> Iterator[list[int]]:
-    """The keys of all attempts, in one moment; agent by agent."""
+    """Pages of the keys of all attempts, agent by agent, in one transaction."""
     last: _Place | None = _START
     while last is not None:
         keys, last = _read_keys_after(connection, kept, last)
@@ -359,7 +357,7 @@ def read_key_pages(connection: Connection, kept: StoredChallenge) -> Iterator[li
 def _read_after(
     connection: Connection, kept: StoredChallenge, last: _Place
 ) -> tuple[list[tuple[Attempt, Evaluation]], _Place | None]:
-    """Those of the next attempts that have an outcome, and where to go on; None at the end."""
+    """The next attempts that have an outcome, and the position to continue at; None at the end."""
     keys, last_read = _read_keys_after(connection, kept, last)
     return _read_page(connection, kept, keys), last_read
 
@@ -378,10 +376,10 @@ def _read_keys_after(
 def _read_page(
     connection: Connection, kept: StoredChallenge, keys: Sequence[int]
 ) -> list[tuple[Attempt, Evaluation]]:
-    """Those of some attempts that have an outcome, as they were asked for.
+    """Attempts with an outcome, in the order of `keys`.
 
-    By their keys alone. Asked to join and sort them, a database goes through all attempts of the
-    challenge for each page: PostgreSQL to sort them, SQLite in the order of an index.
+    Read by their keys alone: to join and sort them, a database would go through all attempts of the
+    challenge for each page (PostgreSQL to sort, SQLite in the order of an index).
     """
     query = _select_scored(kept.tenant).where(attempts.c.key.in_(keys))
     found = {row.key: row for row in connection.execute(query)}
@@ -398,7 +396,7 @@ def _read_pairs(rows: Iterable[Row[Any]]) -> Iterator[tuple[Attempt, Evaluation]
 
 
 def _is_paused(attempt: Attempt) -> bool:
-    """Whether it has no score because of how the plugin's process ended, then or before."""
+    """Return whether an attempt has no score because the plugin's process ended."""
     return _find_stop(attempt) in ("paused", *DEADLY)
 
 
@@ -416,7 +414,7 @@ def _read_board(connection: Connection, kept: StoredChallenge) -> dict[str, _Ran
 
 
 def _read_ratings(connection: Connection, kept: StoredChallenge) -> dict[str, int]:
-    """The Elo of everybody who played there."""
+    """Elo ratings of all agents that played at a challenge."""
     played = select(attempts.c.agent).where(attempts.c.challenge_id == kept.id)
     query = select(ratings.c.agent, ratings.c.rating).where(
         ratings.c.tenant == kept.tenant,
@@ -429,7 +427,7 @@ def _read_ratings(connection: Connection, kept: StoredChallenge) -> dict[str, in
 def _list_rating_moves(
     before: Mapping[str, int], after: Mapping[str, int]
 ) -> tuple[RatingMove, ...]:
-    """Those that change most first."""
+    """Changed ratings, the largest change first."""
     moves = (
         RatingMove(agent=agent, before=before.get(agent, EloRating().rating), after=rating)
         for agent, rating in after.items()

@@ -66,7 +66,7 @@ _ZEROED = '%"constraint_effect":"zero"%'
 
 @dataclass(slots=True)
 class ScoreColumns:
-    """The columns of one challenge and view. Whoever has it looks at it under a lock."""
+    """The columns of one challenge and view. The caller locks them while reading."""
 
     tenant: str
     challenge_id: int
@@ -101,10 +101,8 @@ class ScoreColumns:
 
 
 class ScoreColumnReader(TenantRows):
-    """What `store.score_columns` is."""
-
     def refresh(self, name: str, known: ScoreColumns | None, *, as_frozen: bool) -> ScoreColumns:
-        """The columns as they are now: the known ones brought up to date, or others in their place.
+        """Return current columns: the known ones updated, or new ones.
 
         `as_frozen` are those of the frozen board while there is one.
         """
@@ -137,7 +135,7 @@ def read_newest(connection: Connection, challenge_id: int) -> int:
 
 
 def _refresh_owners(connection: Connection, columns: ScoreColumns) -> None:
-    """Who owns whom changes seldom, and never without an entry in the log of the tenant."""
+    """Reload owners if the tenant's log has new entries."""
     mine = contest_audit.c.tenant == columns.tenant
     newest = select(func.max(contest_audit.c.seq)).where(mine, contest_audit.c.challenge_id == 0)
     seq = connection.scalar(newest) or 0
@@ -221,7 +219,7 @@ def _number_of(columns: ScoreColumns, agent: str) -> int:
 def _make_columns(
     rows: Sequence[Sequence[Any]], names: Sequence[str], *, skipped: int = 0
 ) -> dict[str, NDArray[Any]]:
-    """Columns of rows, but the first so many; numpy takes what is missing as NaN."""
+    """Make columns of rows, without the first `skipped`; missing values become NaN."""
     cells = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return {
         name: np.array(column, dtype=_KINDS.get(name, np.float64))
@@ -305,7 +303,7 @@ def _find_left_out(
 
 
 def _find_void_at_freeze(connection: Connection, kept: StoredChallenge) -> list[int]:
-    """What was void when the board was frozen, by the log: by now it may count again."""
+    """Attempts that were void at the freeze, by the log: by now they may count again."""
     log = contest_audit.c
     query = (
         select(log.attempt, log.event)
@@ -326,7 +324,7 @@ def _find_void_at_freeze(connection: Connection, kept: StoredChallenge) -> list[
 
 
 def _require_old_numbers(connection: Connection, kept: StoredChallenge, frozen_at: float) -> None:
-    """Refuses where attempts were judged again since the freeze: what they had is not kept."""
+    """Refuse if attempts were evaluated again since the freeze: their old numbers are gone."""
     query = (
         select(_scores.attempt)
         .join(scorings, scorings.c.id == _scores.scoring)
@@ -372,7 +370,7 @@ def _bring_up_to_date(
     frozen_at: float | None,
     seq: int,
 ) -> bool:
-    """Takes in what the log says happened since; False when all must be read again."""
+    """Apply changes since the last refresh; return False if all must be read again."""
     known = (columns.challenge_id, columns.revision, columns.frozen_at)
     if known != (kept.id, kept.revision, frozen_at) or seq < columns.seq:
         return False
@@ -398,7 +396,7 @@ def _bring_up_to_date(
 def _replace_attempts(
     connection: Connection, kept: StoredChallenge, columns: ScoreColumns, keys: Sequence[int]
 ) -> None:
-    """Puts these attempts, and the agents that made them, where they are now."""
+    """Put these attempts, and the agents that made them, where they are now."""
     rows = [row for some in _cut(keys) for row in _read_scored(connection, some)]
     if not rows:
         return

@@ -23,10 +23,8 @@ _decode = msgspec.json.Decoder(Track).decode
 
 
 class Tracks(TenantRows):
-    """What `store.tracks` is."""
-
     def put(self, track: Track, *, at: float) -> None:
-        """Keeps a track; one of the same name is replaced."""
+        """Store a track, replacing one of the same name."""
         row = {"tenant": self._tenant, "name": track.name, "at": at}
         row["definition"] = json_text(track)
         note = {"track": track.name, "challenges": list(track.challenges)}
@@ -42,7 +40,7 @@ class Tracks(TenantRows):
         self._database.write(work)
 
     def remove(self, name: str, *, at: float) -> Track:
-        """Forgets a track; its challenges and their boards stay."""
+        """Delete a track; its challenges and their boards stay."""
         track = self.get(name)
         note = {"track": name, "challenges": list(track.challenges)}
         entry = AuditEntry(at=at, actor=ORGANISER, event="track removed", note=note)
@@ -55,7 +53,6 @@ class Tracks(TenantRows):
         return track
 
     def get(self, name: str) -> Track:
-        """The track of this name."""
         with self._database.read() as connection:
             found = connection.scalar(select(tracks.c.definition).where(*self._named(name)))
         if found is None:

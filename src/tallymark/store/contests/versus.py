@@ -57,14 +57,14 @@ _VERDICT = [versus_verdicts.c[name] for name in BreachVerdict.__struct_fields__]
 
 
 class VersusRows(TenantRows):
-    """What `store.versus` is; a `VersusStore`."""
+    """Submissions and verdicts; a `VersusStore`."""
 
     def submit(
         self, challenge: str, player: str, side: Side, content: Any, *, at: float
     ) -> SideSubmission:
-        """Stores a submission with a pending verdict for each pairing and category it makes.
+        """Store a submission with a pending verdict for each pairing and category.
 
-        The content of the player's newest on that side again changes nothing.
+        Submitting the player's newest content on that side again changes nothing.
         """
         if side not in get_args(Side):
             raise InvalidInput(f"there is no side {side!r}", hint="choose red or blue")
@@ -98,7 +98,7 @@ class VersusRows(TenantRows):
         return self._database.write(work)
 
     def content(self, submission: int) -> Any:
-        """What was submitted."""
+        """Content of a submission."""
         query = select(versus_submissions.c.content).where(
             versus_submissions.c.tenant == self._tenant, versus_submissions.c.id == submission
         )
@@ -109,7 +109,7 @@ class VersusRows(TenantRows):
         return msgspec.json.decode(text)
 
     def played_by(self, player: str) -> list[str]:
-        """Challenges at which a player has submitted something, by name."""
+        """Name of challenges with a submission of this player."""
         query = (
             select(challenge_rows.c.name)
             .distinct()
@@ -126,7 +126,7 @@ class VersusRows(TenantRows):
             return list(snapshot.connection.scalars(query))
 
     def submissions(self, challenge: str) -> list[SideSubmission]:
-        """Every attack and defence, in the order in which they came."""
+        """Every attack and defence, oldest first."""
         return self.newest(challenge)[::-1]
 
     def newest(
@@ -138,7 +138,7 @@ class VersusRows(TenantRows):
         before: int | None = None,
         limit: int | None = None,
     ) -> list[SideSubmission]:
-        """Attacks and defences, the newest first: all, or those of a player or a side."""
+        """Attacks and defences, newest first: all, or those of a player or a side."""
         wanted = [
             column == value
             for column, value in (
@@ -158,7 +158,6 @@ class VersusRows(TenantRows):
             return [_read_submission(row) for row in found]
 
     def find(self, challenge: str, submission: int) -> SideSubmission:
-        """One of them."""
         if not 0 < submission < _BEYOND:  # of which no database would let itself be asked
             raise explain_unknown_submission(challenge, submission)
         with self._database.read() as connection:
@@ -186,9 +185,9 @@ class VersusRows(TenantRows):
         limit: int | None = None,
         submission: int | None = None,
     ) -> list[BreachVerdict]:
-        """Verdicts that are pending, the failed ones too if asked for, oldest first.
+        """Pending verdicts, optionally with failed ones, oldest first.
 
-        All, or those of one submission; none with a disqualified player, or of one owner's two.
+        Verdicts with a disqualified player, or between agents of one owner, are left out.
         """
         open_states = ["pending", "failed"] if failed else ["pending"]
         wanted: list[ColumnElement[bool] | TextClause] = [
@@ -203,7 +202,7 @@ class VersusRows(TenantRows):
         return self._read_verdicts(challenge, wanted, limit)
 
     def suspects(self, challenge: str) -> set[int]:
-        """The submissions that met where the judge failed."""
+        """Submissions in verdicts where the judge failed."""
         with self._database.read() as connection:
             kept = challenges.find_challenge(connection, self._tenant, challenge)
             query = select(versus_verdicts.c.red, versus_verdicts.c.blue).where(
@@ -216,7 +215,7 @@ class VersusRows(TenantRows):
     def rule(
         self, rulings: Sequence[tuple[BreachVerdict, Ruling]], *, judge: str, at: float
     ) -> list[bool]:
-        """Stores rulings, each unless its verdict is judged already: then it is False."""
+        """Store rulings; return False for each whose verdict was judged already."""
 
         def work(connection: Connection) -> list[bool]:
             kept = self._lock_challenge(connection, rulings)
@@ -234,7 +233,7 @@ class VersusRows(TenantRows):
     def _lock_challenge(
         self, connection: Connection, rulings: Sequence[tuple[BreachVerdict, Ruling]]
     ) -> StoredChallenge | None:
-        """Before its log is written to, so that numbers grow as they are committed."""
+        """Lock the challenge before its log is written, so that numbers grow in commit order."""
         query = select(versus_verdicts.c.challenge_id).where(
             versus_verdicts.c.tenant == self._tenant,
             versus_verdicts.c.red.in_([each.red for each, _ in rulings]),
@@ -245,7 +244,7 @@ class VersusRows(TenantRows):
         return challenges.find_challenge_by_id(connection, found, lock=True)
 
     def tallies(self, challenge: str, *, before: float | None = None) -> list[VersusTally]:
-        """Verdicts between players' newest submissions, counted; `before` as they stood then."""
+        """Count verdicts between players' newest submissions; `before` counts as of that time."""
         with self._database.read() as connection:
             kept = challenges.find_challenge(connection, self._tenant, challenge)
             red, blue = (
@@ -264,7 +263,7 @@ class VersusRows(TenantRows):
         )
 
     def _have_two_owners(self) -> ColumnElement[bool]:
-        """One owner's agents play for each other as easily as against each other."""
+        """Condition: different owners. One owner's agents could play for each other."""
         red, blue = versus_submissions.alias(), versus_submissions.alias()
         return ~exists().where(
             *(red.c.id == versus_verdicts.c.red, blue.c.id == versus_verdicts.c.blue),
@@ -292,7 +291,6 @@ class VersusRows(TenantRows):
 
 
 def explain_unknown_submission(challenge: str, submission: int) -> NotFound:
-    """The error for an id that no submission to a side of a challenge has."""
     return NotFound(f"there is no submission {submission} to {challenge}", hint="check its number")
 
 
@@ -330,7 +328,7 @@ def _find_newest(connection: Connection, kept: StoredChallenge, side: Side, play
 def _check_rules(
     connection: Connection, kept: StoredChallenge, submission: tuple[Side, str, int], at: float
 ) -> None:
-    """The challenge's rules: its kind, its times, and how many submissions a player has."""
+    """Check the challenge's kind, its times, and the player's quota."""
     challenge = kept.challenge
     require_versus(challenge)
     _check_times(kept, at)
@@ -376,7 +374,7 @@ def _insert_submission(
 
 
 def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSubmission) -> None:
-    """A pending verdict for each category of each pairing."""
+    """Store a pending verdict for each category of each pairing."""
     newest = _select_newest(kept, OTHER_SIDE[new.side], None).subquery()
     ours = have_one_owner(kept.tenant, literal(new.agent), versus_submissions.c.player)
     query = select(*_SUBMISSION).join(newest, newest.c.id == versus_submissions.c.id).where(~ours)
@@ -392,7 +390,7 @@ def _pair_submission(connection: Connection, kept: StoredChallenge, new: SideSub
 
 
 def _list_changes(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
-    """What a ruling changes; an error of earlier stays to be seen when this one has none."""
+    """Column values of a ruling; an earlier error stays visible if this one has none."""
     failed = {} if ruling.error is None else {"error": ruling.error}
     if ruling.waiting:
         return failed
@@ -422,7 +420,7 @@ def _store_ruling(
 
 
 def _select_newest(kept: StoredChallenge, side: Side, before: float | None) -> Any:
-    """The id of every player's newest submission on a side, as it stood at a time."""
+    """Id of every player's newest submission on a side, as of a time."""
     query = select(
         versus_submissions.c.player, func.max(versus_submissions.c.id).label("id")
     ).where(versus_submissions.c.challenge_id == kept.id, versus_submissions.c.side == side)

@@ -81,7 +81,7 @@ _LOT = (
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True):
-    """One, and how far it is."""
+    """A backfill and its progress."""
 
     id: int
     rule: int
@@ -106,15 +106,13 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def progress(self) -> float:
-        """From 0 to 1, by what was expected."""
+        """Share of the expected work, from 0 to 1."""
         if self.state == "done" or not self.expected:
             return 1.0
         return min(1.0, (self.scored + self.failed + self.capped) / self.expected)
 
 
 class Backfills(TenantRows):
-    """What `store.backfills` is."""
-
     def add(
         self,
         rule: Rule,
@@ -125,7 +123,7 @@ class Backfills(TenantRows):
         expected_cost: float | None,
         at: float,
     ) -> Backfill:
-        """Queues one, together with the job that does it; a rule has one at a time."""
+        """Start a backfill, together with its job; a rule has one at a time."""
 
         def work(connection: Connection) -> Backfill:
             lock_rule(QuickStatements(connection), rule.id)
@@ -162,12 +160,11 @@ class Backfills(TenantRows):
         return self._database.write(work)
 
     def get(self, number: int) -> Backfill:
-        """One by its number."""
         with self._database.read() as connection:
             return self._require(connection, number)
 
     def list(self, rule: Rule, limit: int = 20) -> list[Backfill]:
-        """Those of a rule, newest first."""
+        """Backfills of a rule, newest first."""
         query = (
             self._select()
             .where(rule_backfills.c.rule == rule.id)
@@ -178,7 +175,7 @@ class Backfills(TenantRows):
             return [Backfill(**row._asdict()) for row in found]
 
     def end(self, number: int, state: BackfillState) -> None:
-        """Nothing more is done; what it still waited for was never decided."""
+        """End a backfill; traces that still waited for it stay undecided."""
 
         def work(connection: Connection) -> None:
             statements = QuickStatements(connection)
@@ -196,13 +193,13 @@ class Backfills(TenantRows):
         self._database.write(work)
 
     def resume(self, number: int) -> None:
-        """One that was cancelled begins anew; what it did stays done."""
+        """Restart a cancelled backfill; its results stay."""
         self._set(number, state="running", last_key=0)
 
     def walk(
         self, since: float, until: float, after: int = 0
     ) -> Iterator[Sequence[tuple[int, int, str]]]:
-        """Settled traces that began in a span of time, in lots: key, version, id."""
+        """Finalised traces that began in a span of time, in lots: key, version, id."""
         while True:
             with self._database.read() as connection:
                 statements = QuickStatements(connection)
@@ -247,7 +244,7 @@ _FIRST_DUE = (
 
 
 def queue_rule_jobs(database: Database, now: float) -> int:
-    """Queues what is to be done by now for all tenants and is not queued yet; how many jobs."""
+    """Queue what is due for all tenants and is not queued yet; return the number of jobs."""
     with database.read() as connection:
         statements = QuickStatements(connection)
         wanted = [
@@ -271,7 +268,7 @@ def queue_rule_jobs(database: Database, now: float) -> int:
 
 
 def find_delay(database: Database, now: float) -> float:
-    """Seconds for which the oldest decision that is due waits; 0 where nothing does."""
+    """Seconds for which the oldest due decision waits; 0 if there is none."""
     with database.read() as connection:
         ((first,),) = QuickStatements(connection).read(_FIRST_DUE)
     return 0.0 if first is None else max(0.0, now - first)

@@ -70,7 +70,7 @@ _SET_VERSION = (
 
 
 class _Due(NamedTuple):
-    """A trace that has been quiet."""
+    """A trace that was quiet long enough."""
 
     key: int
     tenant: str
@@ -82,7 +82,7 @@ class _Due(NamedTuple):
 
 
 class _Merged(NamedTuple):
-    """What its segments come to."""
+    """The merged segments of a trace."""
 
     is_new: bool
     facts: TraceFacts
@@ -92,7 +92,7 @@ class _Merged(NamedTuple):
 
 
 def finalise_due(database: Database, now: float, limit: int = 1000) -> int:
-    """Settles traces of all tenants that were quiet by now; how many were due."""
+    """Finalise traces of all tenants that were quiet long enough; return how many were due."""
     with database.read() as connection:
         statements = QuickStatements(connection)
         found = statements.read(_DUE, now, limit)
@@ -143,7 +143,7 @@ def _merge(segments: Sequence[Segment]) -> _Merged:
 
 
 def _find_news(before: MergedSegments, whole: MergedSegments) -> MergedSegments:
-    """What the settled versions do not have, or have otherwise."""
+    """Spans that the finalised versions lack, or have with other content."""
     known = {span.span_id: span for group in before.groups for span in group.spans}
     groups = [
         type(group)(group.resource, fresh)

@@ -73,7 +73,7 @@ class RuleDay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a rule did since it was made."""
+    """Totals of a rule since it was made."""
 
     scored: int = 0
     failed: int = 0
@@ -85,10 +85,8 @@ class RuleCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleDays(TenantRows):
-    """What `store.rule_days` is."""
-
     def list(self, rule: Rule, *, since: str | None = None, limit: int = 400) -> list[RuleDay]:
-        """Each day on which something was decided, newest first."""
+        """Each day with a decision, newest first."""
         query = (
             f"SELECT day, {', '.join(_AMOUNTS)} FROM rule_days"  # noqa: S608  our names
             " WHERE rule = ? AND tenant = ? AND day >= ? ORDER BY day DESC LIMIT ?"
@@ -101,7 +99,7 @@ class RuleDays(TenantRows):
         return [RuleDay(**dict(zip(names, row, strict=True))) for row in rows]
 
     def sum_up(self) -> dict[int, RuleCounts]:
-        """What every rule of the tenant did, by its number."""
+        """Totals of every rule of the tenant, by its id."""
         sums = ", ".join(f"SUM({name})" for name in (*DECIDED, "spent"))
         with self._database.read() as connection:
             statements = QuickStatements(connection)
@@ -127,7 +125,7 @@ class RuleDays(TenantRows):
 
 
 class DayAccount:
-    """A day's row while it is locked: read, changed here, written once."""
+    """A day's row while it is locked: read, changed in memory, written once."""
 
     def __init__(self, rule: int, day: str, values: dict[str, Any]) -> None:
         self._rule = rule
@@ -135,7 +133,7 @@ class DayAccount:
         self._values = values
 
     def refuse(self, caps: RuleDefinition, amount: float, day: str) -> str | None:
-        """Why a cap has no room for one more, whatever others give back; None when it may have."""
+        """The reason why a cap is used up; None if there is or may be space for one more."""
         values = self._values
         used = values["scored"] + values["failed"]
         if caps.cap_count is not None and used >= caps.cap_count:
@@ -149,7 +147,7 @@ class DayAccount:
         return None
 
     def fits(self, caps: RuleDefinition, amount: float) -> bool:
-        """Whether there is room beside what others have set aside."""
+        """Return whether there is space next to the reservations of others."""
         values = self._values
         used = values["scored"] + values["failed"] + values["reserved_count"]
         spent = values["spent"] + values["reserved_cost"]
@@ -158,12 +156,12 @@ class DayAccount:
         )
 
     def add(self, amount: float) -> None:
-        """Sets aside one trace and what it may cost."""
+        """Reserve one trace and its possible cost."""
         self._values["reserved_count"] += 1
         self._values["reserved_cost"] += amount
 
-    def settle(self, cost: float, reserved: float | None) -> None:
-        """What was set aside, if anything was, becomes what was spent."""
+    def spend(self, cost: float, reserved: float | None) -> None:
+        """Turn a reservation, if there was one, into spending."""
         values = self._values
         values["spent"] += cost
         if reserved is None:
@@ -174,12 +172,11 @@ class DayAccount:
         values["reserved_cost"] = max(0.0, left) if values["reserved_count"] else 0.0
 
     def count(self, decision: str) -> None:
-        """One more was decided; what waits again is not counted."""
+        """Count a decision; waiting ones are not counted."""
         if decision in DECIDED:
             self._values[decision] += 1
 
     def write(self, statements: QuickStatements) -> None:
-        """Keeps it."""
         places = ", ".join(f"{name} = ?" for name in _AMOUNTS)
         statements.run(
             f"UPDATE rule_days SET {places} WHERE rule = ? AND day = ?",  # noqa: S608  our names
@@ -189,18 +186,21 @@ class DayAccount:
 
 
 def find_day(at: float) -> str:
-    """The day of a moment, UTC."""
+    """The day of a time, UTC."""
     return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 
 def lock_rule(statements: QuickStatements, rule: int) -> None:
-    """One transaction at a time scores by a rule; SQLite's writers are alone already."""
+    """Lock a rule, so that one transaction at a time scores by it.
+
+    SQLite's writers are alone already.
+    """
     if statements.is_postgres:
         statements.read("SELECT 1 FROM rules WHERE id = ? FOR UPDATE", rule)
 
 
 def is_newest(statements: QuickStatements, rule: int, version: int) -> bool:
-    """Whether a version of a rule that is locked is the one that counts."""
+    """Return whether a version of a locked rule is the current one."""
     query = (
         "SELECT 1 FROM rules r JOIN rule_versions v ON v.rule = r.id AND v.number = r.version"
         " WHERE r.id = ? AND v.id = ? AND r.state <> 'deleted'"
@@ -209,7 +209,7 @@ def is_newest(statements: QuickStatements, rule: int, version: int) -> bool:
 
 
 def read_account(statements: QuickStatements, tenant: str, rule: int, day: str) -> DayAccount:
-    """A day of a rule that is locked, made where there is none yet."""
+    """A day of a locked rule, made if there is none yet."""
     statements.run(_MAKE, rule, day, tenant)
     (row,) = statements.read(
         f"SELECT {', '.join(_AMOUNTS)} FROM rule_days WHERE rule = ? AND day = ?",  # noqa: S608
@@ -221,7 +221,7 @@ def read_account(statements: QuickStatements, tenant: str, rule: int, day: str) 
 def add_decisions(
     statements: QuickStatements, tenant: str, rule: int, day: str, counts: Mapping[str, int]
 ) -> None:
-    """Adds decisions to a day."""
+    """Add decisions to a day."""
     added = {name: counts[name] for name in DECIDED if counts.get(name)}
     if not added:
         return
@@ -241,7 +241,7 @@ def count_backfill(
     queued: int = 0,
     spent: float = 0.0,
 ) -> None:
-    """Adds what was decided to what a backfill did."""
+    """Add decisions to the totals of a backfill."""
     names = ("queued", "spent", *DECIDED)
     places = ", ".join(f"{name} = {name} + ?" for name in names)
     statements.run(
@@ -251,10 +251,10 @@ def count_backfill(
 
 
 def count_removed(statements: QuickStatements, tenant: str, traces: Sequence[int]) -> None:
-    """What is set aside for traces that are about to be removed counts as spent.
+    """Count reservations for traces that are about to be removed as spent.
 
-    Whoever scores them cannot say any more what it came to. Called before the traces are locked:
-    rules come first wherever both are.
+    Their workers can no longer report the cost. Called before the traces are locked: rules are
+    locked first everywhere.
     """
     query = ManyQuery(
         "SELECT d.rule, d.day, d.trace, d.version, d.rule_version FROM {given}"
@@ -272,5 +272,5 @@ def count_removed(statements: QuickStatements, tenant: str, traces: Sequence[int
         )
         if found:
             account = read_account(statements, tenant, rule, day)
-            account.settle(found[0][0], found[0][0])
+            account.spend(found[0][0], found[0][0])
             account.write(statements)

@@ -192,7 +192,6 @@ class DueTrace(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def pair(self) -> tuple[int, int]:
-        """The trace as it is scored."""
         return self.key, self.version
 
 
@@ -209,7 +208,7 @@ class KeptScore(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
-    """What became of a trace by a rule."""
+    """Result of a rule for a trace."""
 
     due: DueTrace
     decision: str
@@ -222,7 +221,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
 
 
 class Looked(NamedTuple):
-    """What a rule makes of traces at first sight: keys and versions."""
+    """First decisions of a rule for new traces, as keys and versions."""
 
     rule: Rule
     waiting: list[tuple[int, int]]
@@ -231,7 +230,7 @@ class Looked(NamedTuple):
 
 
 class Granted(NamedTuple):
-    """Which traces may be scored now."""
+    """Traces that may be scored now."""
 
     traces: list[DueTrace]
     postponed: int
@@ -255,17 +254,15 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DecisionEntry(Decision, frozen=True, kw_only=True):
-    """A decision with its place in the list."""
+    """A decision as lists show it."""
 
     place: tuple[float, int, int, int]
     """Where the next page begins."""
 
 
 class RuleOutcomes(TenantRows):
-    """What `store.decisions` is."""
-
     def undecided(self, limit: int) -> list[tuple[int, int, str]]:
-        """Traces at which no rule has looked: key, version, id."""
+        """Traces that no rule has looked at: key, version, id."""
         query = (
             "SELECT key, version, trace_id FROM traces WHERE undecided AND tenant = ?"
             " ORDER BY key LIMIT ?"
@@ -275,7 +272,7 @@ class RuleOutcomes(TenantRows):
         return list(found)
 
     def look(self, seen: Sequence[tuple[int, int]], looked: Sequence[Looked], *, now: float) -> int:
-        """Keeps what rules make of traces at first sight; how many are to be scored."""
+        """Store the first decisions of rules for new traces; return how many are to be scored."""
 
         def work(connection: Connection) -> int:
             statements = QuickStatements(connection)
@@ -293,10 +290,11 @@ class RuleOutcomes(TenantRows):
         backfill: int,
         last_key: int,
     ) -> int:
-        """Keeps what a backfill makes of traces up to a key, and what it has scored of them.
+        """Store a backfill's decisions and scores for traces up to a key; return how many were
+        scored.
 
-        Traces that were looked at before keep what was decided, unless they were capped. Nothing
-        is kept once the backfill has ended or the rule has another version. How many were scored.
+        Earlier decisions stay, unless the trace was capped. Nothing is stored once the backfill has
+        ended or the rule has another version.
         """
         rule = looked.rule
         groups: dict[tuple[str, str], list[Outcome]] = {}
@@ -319,7 +317,7 @@ class RuleOutcomes(TenantRows):
                 found = set(statements.read_many(_INSERTS["told"], pairs, *said, 0.0))
                 ended += [each for each in some if each.due.pair in found]
             rule_days.count_backfill(statements, backfill, {}, queued=len(ended))
-            self._settle_days(statements, rule, ended, find_day(now), backfill)
+            self._spend(statements, rule, ended, find_day(now), backfill)
             self._write_scores(statements, rule, ended, now)
             return len(ended)
 
@@ -328,7 +326,7 @@ class RuleOutcomes(TenantRows):
     def find_ready(
         self, rule: Rule, pairs: Sequence[tuple[int, int]], *, now: float
     ) -> list[DueTrace]:
-        """Which of these have been quiet for long enough, and have no decision by the rule."""
+        """Select traces that were quiet long enough and have no decision by the rule."""
         names = TRACE_NUMBERS if rule.definition.formula is not None else ()
         numbers = "".join(f", t.{name}" for name in names)
         query = ManyQuery(_READY.replace("{numbers}", numbers), _PAIRS)
@@ -370,7 +368,7 @@ class RuleOutcomes(TenantRows):
         ]
 
     def count_waiting(self, rule: Rule, backfill: int) -> int:
-        """How many traces a rule is still to score, at whichever time."""
+        """Number of traces that a rule is still to score, now or later."""
         query = (
             "SELECT COUNT(*) FROM trace_decisions"
             " WHERE rule = ? AND backfill = ? AND decision = 'waiting'"
@@ -381,7 +379,7 @@ class RuleOutcomes(TenantRows):
     def find_known(
         self, rule: Rule, pairs: Sequence[tuple[int, int]]
     ) -> dict[tuple[int, int], str]:
-        """What the rule's version decided of these already."""
+        """Decisions that the rule's version has already made for these."""
         query = ManyQuery(
             "SELECT d.trace, d.version, d.decision FROM {given} JOIN trace_decisions d"
             " ON d.trace = given.trace AND d.version = given.version WHERE d.rule_version = ?",
@@ -392,7 +390,7 @@ class RuleOutcomes(TenantRows):
         return {(trace, version): decision for trace, version, decision in rows}
 
     def find_costs(self, rule: Rule, limit: int) -> list[float | None]:
-        """What the rule's version paid for each of the newest traces that it scored."""
+        """Costs of the newest traces that the rule's version scored."""
         query = (
             "SELECT cost FROM trace_decisions WHERE rule = ? AND rule_version = ?"
             " AND decision IN ('scored', 'failed') ORDER BY at DESC LIMIT ?"
@@ -402,7 +400,7 @@ class RuleOutcomes(TenantRows):
         return [row[0] for row in rows]
 
     def let_go(self, rule: Rule, traces: Iterable[DueTrace], *, now: float, backfill: int) -> None:
-        """Of traces or rules that have a newer version by now, nothing more is waited for."""
+        """End the waiting of traces or rules that have a newer version by now."""
         groups: dict[tuple[int, str], list[DueTrace]] = {}
         for each in traces:
             newer = each.newest if each.newest != each.version else None
@@ -441,11 +439,11 @@ class RuleOutcomes(TenantRows):
         now: float,
         backfill: int = 0,
     ) -> Granted:
-        """Sets aside what traces may cost, each with its amount, before anybody is asked.
+        """Reserve the possible cost of traces before scoring them.
 
-        What the caps of the day have no room for is decided so; what would fit, had others not
-        set it aside, waits for them. Of what waits no more, because the rule was edited or the
-        trace removed, and of what somebody else has taken meanwhile, nothing is set aside.
+        Traces beyond the caps of the day are capped; those that would fit without the reservations
+        of others wait for them. Traces that no longer wait, because the rule was edited, the trace
+        removed, or another worker took them, get no reservation.
         """
         day = find_day(now)
 
@@ -488,7 +486,7 @@ class RuleOutcomes(TenantRows):
     def _count_lost(
         self, statements: QuickStatements, rule: Rule, traces: Iterable[DueTrace]
     ) -> None:
-        """What somebody who died had set aside may have been spent, and counts so."""
+        """Count the reservations of dead workers as spent, since they may have been."""
         for each in traces:
             if each.reserved is None or each.day is None:
                 continue
@@ -500,7 +498,7 @@ class RuleOutcomes(TenantRows):
             )
             if done:
                 account = rule_days.read_account(statements, self._tenant, rule.id, each.day)
-                account.settle(each.reserved, each.reserved)
+                account.spend(each.reserved, each.reserved)
                 account.write(statements)
 
     def _postpone(
@@ -535,10 +533,10 @@ class RuleOutcomes(TenantRows):
         if backfill:
             rule_days.count_backfill(statements, backfill, counts)
 
-    def settle(
+    def write_results(
         self, rule: Rule, outcomes: Sequence[Outcome], *, now: float, backfill: int = 0
     ) -> int:
-        """Keeps what scoring came to, each once; how many of these were still waited for."""
+        """Store results of scoring, each once; return how many traces still waited for theirs."""
         groups: dict[tuple[Any, ...], list[Outcome]] = {}
         for each in outcomes:
             before = each.due.cost or 0.0
@@ -559,13 +557,13 @@ class RuleOutcomes(TenantRows):
                 values = (decision, reason, now, again_at, cost, tried, rule.version_id)
                 found = set(_end(statements, pairs, *values))
                 ended += [each for each, pair in zip(some, pairs, strict=True) if pair in found]
-            self._settle_days(statements, rule, ended, find_day(now), backfill)
+            self._spend(statements, rule, ended, find_day(now), backfill)
             self._write_scores(statements, rule, ended, now)
             return len(ended)
 
         return self._database.write(work)
 
-    def _settle_days(
+    def _spend(
         self,
         statements: QuickStatements,
         rule: Rule,
@@ -580,7 +578,7 @@ class RuleOutcomes(TenantRows):
                 if (each.due.day or today) != day:
                     continue
                 cost = each.cost if each.cost is not None else each.due.reserved or 0.0
-                account.settle(cost, each.due.reserved)
+                account.spend(cost, each.due.reserved)
                 account.count(each.decision)
                 counts[each.decision] += 1
                 spent += cost
@@ -612,7 +610,7 @@ class RuleOutcomes(TenantRows):
         statements.insert("trace_scores", _SCORE_COLUMNS, rows)
 
     def _take_over(self, statements: QuickStatements, rule: Rule, due: DueTrace) -> bool:
-        """Whether the score of these versions is the newest; if so, it is the one that counts."""
+        """Return whether this score is the newest of its trace; if so, make it the current one."""
         mine = "trace = ? AND rule = ? AND author = '' AND is_current"
         newer = statements.read(
             f"SELECT 1 FROM trace_scores WHERE {mine}"  # noqa: S608  our words
@@ -637,7 +635,7 @@ class RuleOutcomes(TenantRows):
         before: tuple[float, int, int, int] | None = None,
         limit: int = 50,
     ) -> list[DecisionEntry]:
-        """The newest first; `before` goes on after the last one's place."""
+        """Decisions, newest first; `before` is the place of the last one of the page before."""
         if decision is not None and decision not in DECISIONS:
             near = suggest(decision, DECISIONS)
             hint = f"did you mean {near!r}?" if near else f"there are {', '.join(DECISIONS)}"
@@ -680,7 +678,7 @@ class RuleOutcomes(TenantRows):
 def _end(
     statements: QuickStatements, pairs: Sequence[tuple[int, int]], *values: Any
 ) -> list[tuple[Any, ...]]:
-    """Which of these waited, and do no more."""
+    """End the waiting of these; return those that waited."""
     return statements.read_many(_END_BY_POSTGRES[statements.is_postgres], pairs, *values)
 
 
@@ -691,7 +689,7 @@ def _explain(rule: Rule, decision: str) -> str:
 
 
 def explain_drawn(rule: Rule) -> str:
-    """Why a trace is scored."""
+    """The reason why a trace is scored."""
     said = rule.definition
     drawn = "every trace" if said.rate >= 100 else f"drawn at {format_number(said.rate)} %"
     return f"{drawn}{' that meets the filter' if said.filter else ''}"

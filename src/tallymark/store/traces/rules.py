@@ -103,7 +103,7 @@ FORMULA_NAMES: dict[str, tuple[float, float]] = {
 
 
 def read_formula_values(columns: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers for a formula, from the columns of a trace."""
+    """Values for a formula, from the columns of a trace."""
     return {
         **{name: columns[name] for name in FORMULA_NAMES if name in columns},
         "latency": columns["duration"],
@@ -112,7 +112,7 @@ def read_formula_values(columns: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class RuleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a version of a rule says; `service/rule_definitions.py` reads and checks it."""
+    """Definition of a version of a rule; `service/rule_definitions.py` reads and checks it."""
 
     scorer: str | None = None
     """Exactly one of these four is given."""
@@ -137,13 +137,13 @@ class RuleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def digest(self) -> str:
-        """The same for two definitions that say the same."""
+        """Hash of the definition: equal definitions have equal hashes."""
         plain = msgspec.json.encode(self, order="sorted")
         return hashlib.sha256(plain).hexdigest()
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule as it counts now."""
+    """A rule with its current version."""
 
     id: int
     name: str
@@ -160,7 +160,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuleVersion(msgspec.Struct, frozen=True, kw_only=True):
-    """One that counts or counted."""
+    """A current or former version of a rule."""
 
     number: int
     id: int
@@ -170,10 +170,8 @@ class RuleVersion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rules(TenantRows):
-    """What `store.rules` is."""
-
     def add(self, name: str, definition: RuleDefinition, *, owner: str, at: float) -> Rule:
-        """Makes a rule; a name that is taken is refused."""
+        """Make a rule; a name that is taken is refused."""
 
         def work(connection: Connection) -> Rule:
             known = self._read(connection, name)
@@ -192,7 +190,7 @@ class Rules(TenantRows):
         return self._database.write(work)
 
     def list(self, *, state: RuleState | None = None) -> list[Rule]:
-        """All that are not archived, by name."""
+        """All rules that are not archived, by name."""
         query = self._select().where(_IS_THERE).order_by(rule_rows.c.name)
         if state is not None:
             query = query.where(rule_rows.c.state == state)
@@ -200,18 +198,17 @@ class Rules(TenantRows):
             return [_make_rule(row) for row in connection.execute(query)]
 
     def get(self, name: str) -> Rule:
-        """A rule by its name."""
         with self._database.read() as connection:
             return self._require(connection, name)
 
     def find(self, rule_id: int) -> Rule | None:
-        """A rule by its number, also one that is archived."""
+        """A rule by its id, also an archived one."""
         with self._database.read() as connection:
             row = connection.execute(self._select().where(rule_rows.c.id == rule_id)).first()
         return None if row is None else _make_rule(row)
 
     def versions(self, name: str) -> Sequence[RuleVersion]:
-        """What it said, newest first."""
+        """Versions of a rule, newest first."""
         with self._database.read() as connection:
             rule = self._require(connection, name)
             query = select(rule_versions).where(rule_versions.c.rule == rule.id)
@@ -228,7 +225,7 @@ class Rules(TenantRows):
             ]
 
     def edit(self, name: str, definition: RuleDefinition, *, at: float) -> Rule:
-        """Makes a new version that counts from now on; one that says the same is none."""
+        """Make a new version the current one; an equal definition makes none."""
 
         def work(connection: Connection) -> Rule:
             rule = self._lock(connection, name)
@@ -244,7 +241,7 @@ class Rules(TenantRows):
         return self._database.write(work)
 
     def set_state(self, name: str, state: RuleState, *, at: float) -> Rule:
-        """Pauses, resumes or archives. What a paused rule had begun to wait for, it still does."""
+        """Pause, resume or archive a rule. A paused rule still scores the traces that wait."""
 
         def work(connection: Connection) -> Rule:
             rule = self._lock(connection, name)
@@ -258,7 +255,7 @@ class Rules(TenantRows):
         return self._database.write(work)
 
     def report_trouble(self, rule_id: int, trouble: str, at: float, delay: float) -> None:
-        """What keeps a rule from scoring; it is tried again after so many seconds and more."""
+        """Store an obstacle to scoring; the rule is tried again after `delay` seconds or more."""
 
         def work(connection: Connection) -> None:
             values = {
@@ -271,14 +268,13 @@ class Rules(TenantRows):
         self._database.write(work)
 
     def clear_trouble(self, rule_id: int) -> None:
-        """It scores again."""
         values = {"trouble": None, "again_at": None, "failures": 0}
         self._database.write(
             lambda c: c.execute(update(rule_rows).where(rule_rows.c.id == rule_id).values(values))
         )
 
     def count_failures(self, rule_id: int) -> int:
-        """How often in a row it could not score."""
+        """Number of consecutive failures to score."""
         with self._database.read() as connection:
             return (
                 connection.scalar(select(rule_rows.c.failures).where(rule_rows.c.id == rule_id))
@@ -312,7 +308,7 @@ class Rules(TenantRows):
         return found
 
     def _lock(self, connection: Connection, name: str) -> Rule:
-        """Ours to change until the transaction ends: nobody decides or stores by it meanwhile."""
+        """Lock a rule until the transaction ends: no other worker decides or scores by it."""
         rule = self._require(connection, name)
         connection.execute(lock_rows(select(rule_rows.c.id).where(rule_rows.c.id == rule.id)))
         return self._require(connection, name)
@@ -347,18 +343,18 @@ class Rules(TenantRows):
 
 
 def find_replaced(statements: QuickStatements, tenant: str) -> dict[int, str]:
-    """Archived rules whose names others have taken, with those: their scores do not count now."""
+    """Archived rules with names that other rules have by now: their scores do not count."""
     return dict(statements.read(_REPLACED, tenant, tenant))
 
 
 def name_author() -> str:
-    """Who acts."""
+    """Name of the actor."""
     actor = find_actor()
     return _OWNER if actor is None else actor.name
 
 
 def refuse_name(name: str) -> None:
-    """Refuses what cannot name a rule: it is part of the filters that ask for its scores."""
+    """Refuse a name that cannot be part of a filter for the rule's scores."""
     fits = 0 < len(name) <= 60 and name[0].isalnum()
     if not fits or not all(each.isascii() and (each.isalnum() or each in "_-") for each in name):
         raise InvalidInput(

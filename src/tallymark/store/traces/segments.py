@@ -39,8 +39,6 @@ _read_trace = msgspec.msgpack.Decoder(Trace).decode
 
 
 class Segment(NamedTuple):
-    """One as it is kept."""
-
     number: int
     version: int
     format: Format
@@ -48,12 +46,12 @@ class Segment(NamedTuple):
 
 
 def pack_groups(groups: Sequence[SpanGroup]) -> bytes:
-    """Spans as they came."""
+    """Pack spans as they came."""
     return _compress(groups)
 
 
 def pack_trace(trace: Trace) -> bytes:
-    """A trace of another dialect."""
+    """Pack a trace of another dialect."""
     return _compress(trace)
 
 
@@ -91,24 +89,22 @@ def _clean(value: Any) -> Any:
 
 
 def open_body(body: bytes) -> bytes:
-    """What is packed, to be looked through: texts stand in it as they are."""
+    """Decompress a body, to be searched: texts are plain in it."""
     opened: bytes = zstd.decompress(body)
     return opened
 
 
 def measure_body(body: bytes) -> int:
-    """How many bytes are packed in it, which its first bytes say."""
+    """Decompressed size of a body, from its header."""
     size: int = zstd.get_frame_info(body).decompressed_size
     return size
 
 
 def unpack_groups(body: bytes) -> list[SpanGroup]:
-    """What `pack_groups` packed."""
     return _read_groups(open_body(body))
 
 
 def unpack_trace(body: bytes) -> Trace:
-    """What `pack_trace` packed."""
     try:
         return _read_trace(open_body(body))
     except RecursionError:  # it was packed where fewer calls were under way
@@ -122,20 +118,20 @@ class MergedSegments(NamedTuple):
     traces: list[Trace]
 
     def assemble(self) -> Trace:
-        """All of it as one trace."""
+        """Assemble one trace."""
         parts = [assemble_groups(self.groups), *self.traces] if self.groups else self.traces
         return parts[0] if len(parts) == 1 else _join(parts)
 
 
 def read_segment(segment: Segment) -> MergedSegments:
-    """One alone: no span is in it twice."""
+    """Read a single segment, which has no span twice."""
     if segment.format == "trace":
         return MergedSegments([], [unpack_trace(segment.body)])
     return MergedSegments(unpack_groups(segment.body), [])
 
 
 def merge_segments(segments: Iterable[Segment]) -> MergedSegments:
-    """Every span once. Of one that came differently, the report that ends last counts."""
+    """Merge segments. Of different reports of a span, the one that ends last counts."""
     groups: dict[bytes, SpanGroup] = {}
     traces: list[Trace] = []
     places: dict[str, tuple[list[OtelSpan], int]] = {}
@@ -159,7 +155,7 @@ def merge_segments(segments: Iterable[Segment]) -> MergedSegments:
 def assemble_groups(
     groups: Sequence[SpanGroup], put_together: Callable[..., Trace] = assemble
 ) -> Trace:
-    """One trace of spans of several resources; its own is that of its root."""
+    """Assemble one trace from spans of several resources; its own resource is that of its root."""
     if len(groups) == 1:
         return put_together(groups[0].spans, groups[0].resource)
     spans = [span for group in groups for span in group.spans]
@@ -169,7 +165,7 @@ def assemble_groups(
 
 
 def _join(parts: Sequence[Trace]) -> Trace:
-    """Traces that tell of the same, as one: each span once, the first report of it."""
+    """Join reports of the same trace: each span once, by its first report."""
     seen: set[str] = set()
     spans: list[Span] = []
     for part in parts:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class TracePiece(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request brings of one trace."""
+    """Spans of one trace in one request."""
 
     trace_id: str
     format: Format
@@ -52,7 +52,7 @@ class TracePiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WitnessedPiece(msgspec.Struct, frozen=True, kw_only=True):
-    """What one request brings of one attempt."""
+    """Spans of one attempt in one request."""
 
     attempt: str
     agent: str | None
@@ -62,7 +62,7 @@ class WitnessedPiece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeepTraces(msgspec.Struct, frozen=True, kw_only=True):
-    """Stores the pieces of one request: the answer is a `KeptTraces`."""
+    """Stores the pieces of one request; the answer is a `KeptTraces`."""
 
     subject: ClassVar[str] = "traces"
 
@@ -76,7 +76,7 @@ class KeepTraces(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptTraces(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of the pieces of one request."""
+    """Result of storing the pieces of one request."""
 
     traces: int
     spans: int
@@ -109,7 +109,7 @@ CHANGE = f"UPDATE traces SET {', '.join(f'{name} = ?' for name in _CHANGING)} WH
 
 @dataclass(slots=True)
 class _Row:
-    """A trace as it will be."""
+    """A trace as it will be stored."""
 
     tenant: str
     trace_id: str
@@ -140,7 +140,7 @@ class TraceBatch:
         self._segments: list[tuple[Any, ...]] = []
 
     def apply(self) -> list[KeptTraces]:
-        """What became of each request."""
+        """Store all requests; return the result of each."""
         self._read_rows()
         answers = [self._take(item) for item in self._items]
         self._write()
@@ -219,7 +219,7 @@ class TraceBatch:
         )
 
     def _has_room(self, row: _Row, piece: TracePiece, most: int) -> bool:
-        """Whether a trace may have these spans too; those that it has already take no room."""
+        """Return whether a trace may have these spans too; duplicates do not count."""
         arrived = row.arrived + piece.facts.spans
         if arrived <= most or arrived > most * _MOST_COPIES:
             return arrived <= most

@@ -59,7 +59,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What an index gives: all traces that can fit, and perhaps others."""
+    """An index scan that gives all traces that can match, and perhaps others."""
 
     source: Condition
     """FROM and WHERE of a query."""
@@ -76,7 +76,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class TraceFilter:
-    """A question in SQL."""
+    """A trace query in SQL."""
 
     conditions: tuple[Condition, ...]
     ways: tuple[Way, ...] = field(default=())
@@ -92,13 +92,13 @@ class TraceFilter:
 
     @property
     def few(self) -> Way | None:
-        """An index that gives few rows, if there is one: rather of the traces themselves."""
+        """An index scan that gives few rows, preferably of the traces themselves."""
         some = [way for way in self.ways if way.is_few]
         return min(some, key=lambda way: way.key != "key", default=None)
 
 
 def join_conditions(conditions: Iterable[Condition]) -> Condition:
-    """True where all are."""
+    """Conjunction of the conditions."""
     some = list(conditions)
     text = " AND ".join(each.text for each in some)
     return Condition(text, tuple(value for each in some for value in each.values))
@@ -107,7 +107,7 @@ def join_conditions(conditions: Iterable[Condition]) -> Condition:
 def compile_filter(
     statements: QuickStatements, tenant: str, query: TraceQuery, *, ways: bool = True
 ) -> TraceFilter:
-    """The SQL of what columns can answer."""
+    """Compile the part of a query that columns can answer."""
     compiler = _Compiler(statements, tenant, row_by_row=ways)
     conditions = [Condition("t.tenant = ?", (tenant,))]
     found: list[Way] = []
@@ -139,7 +139,7 @@ class _Compiler:
         self._labels: dict[Term, list[int] | None] = {}
 
     def write(self, term: Term) -> Condition | None:
-        """A term without its negation; None for what nothing fits."""
+        """Compile a term without its negation; None if nothing can match."""
         if term.field in LABELS:
             return self._write_label(term)
         if term.field in NUMBERS:
@@ -194,7 +194,7 @@ class _Compiler:
         return Condition(text, fits.values, asks=_ASKS)
 
     def _find_labels(self, term: Term) -> list[int] | None:
-        """The ids of all labels that fit; None when there are very many."""
+        """Ids of all labels that match; None if there are very many."""
         if term not in self._labels:
             fits = self._match_any("w.value", term)
             rows = self._statements.read(
@@ -225,7 +225,7 @@ class _Compiler:
         )
 
     def find_way(self, term: Term, meets: Condition) -> Way | None:
-        """The index that a term has, if it has one."""
+        """The index scan for a term, if it has an index."""
         way = self._write_way(term, meets)
         if way is None:
             return None
@@ -279,9 +279,9 @@ class _Compiler:
 def write_counted(
     statements: QuickStatements, tenant: str, field: str, mark: str = ""
 ) -> Condition:
-    """Which rows of `trace_scores` count as a score; without a prefix it is a rule's.
+    """Condition for the rows of `trace_scores` that count as a score; without a prefix, a rule's.
 
-    A rule that has the name of an archived one has it alone.
+    A rule with the name of an archived one replaces it.
     """
     prefix, name = _split_score(field)
     by_people = prefix == PEOPLE
@@ -297,13 +297,13 @@ def write_counted(
 
 
 def _split_score(field: str) -> tuple[str, str]:
-    """Who gave a score, and its name as it is kept."""
+    """Prefix and name of a score field."""
     prefix = next((each for each in SCORES if field.startswith(each)), "")
     return prefix, field.removeprefix(prefix)
 
 
 def write_origin(prefix: str) -> str:
-    """Who gave a score, in SQL."""
+    """Condition for the origin of a score."""
     return _ORIGIN[prefix == PEOPLE]
 
 
@@ -321,7 +321,7 @@ def _compare(column: str, term: Term) -> Condition:
 
 
 def _make_whole(value: float, sign: str) -> float:
-    """The whole number that parts the same ones: PostgreSQL finds no other along an index."""
+    """The integer that separates the same values: PostgreSQL finds no fraction along an index."""
     if sign == "=" and not value.is_integer():
         return value  # there is none
     number = math.ceil(value) if sign in ("<", ">=") else math.floor(value)
@@ -329,7 +329,7 @@ def _make_whole(value: float, sign: str) -> float:
 
 
 def match_text(column: str, value: str, is_postgres: bool, *, exact: bool = False) -> Condition:
-    """A text as it is, or a glob with * and ?."""
+    """Condition for a text as it is, or a glob with * and ?."""
     value = make_storable(value)
     if exact or ("*" not in value and "?" not in value):
         return Condition(f"{column} = ?", (value,))
@@ -340,5 +340,5 @@ def match_text(column: str, value: str, is_postgres: bool, *, exact: bool = Fals
 
 
 def is_attribute(term: Term) -> bool:
-    """Whether a term asks for an attribute of a span."""
+    """Return whether a term is about an attribute of a span."""
     return term.field.startswith(ATTRIBUTE)

@@ -44,7 +44,7 @@ TracePlace = tuple[float, int]
 
 
 class RecordPage(NamedTuple):
-    """Some traces."""
+    """A page of traces."""
 
     items: list[TraceRecord]
     next: TracePlace | None
@@ -64,7 +64,7 @@ class ScoredTrace(NamedTuple):
 def list_page(
     database: Database, tenant: str, query: TraceQuery, after: TracePlace | None, limit: int
 ) -> RecordPage:
-    """The newest traces that fit, after a place."""
+    """The newest traces that match, after a place."""
     with database.read() as connection:
         statements = QuickStatements(connection)
         found = compile_filter(statements, tenant, query)
@@ -82,14 +82,14 @@ def list_page(
 def list_newest(
     statements: QuickStatements, found: TraceFilter, limit: int
 ) -> tuple[list[int], bool]:
-    """The keys of the newest traces that fit, and whether there may be others."""
+    """Keys of the newest traces that match, and whether there may be others."""
     walked = _walk(statements, found, None, limit + 1, "t.key")
     is_cut = len(walked.rows) > limit or walked.rest is not None
     return [row[0] for row in walked.rows[:limit]], is_cut
 
 
 class _Walked(NamedTuple):
-    """What was found along an index."""
+    """Rows found along an index."""
 
     rows: list[tuple[Any, ...]]
     rest: TracePlace | None = None
@@ -104,9 +104,10 @@ def _walk(
     limit: int,
     columns: str = _COLUMNS,
 ) -> _Walked:
-    """The newest that fit: along the index that gives few, else piece by piece along time.
+    """The newest traces that match: along a selective index, else piece by piece along time.
 
-    Conditions that are each met often, and hardly ever together, would else be tried on a million.
+    Conditions that are each met often, but hardly ever together, would otherwise be tried on a
+    million rows.
     """
     if (few := found.few) is not None:
         return _Walked(_read_few(statements, found, few, after, limit, columns))
@@ -134,7 +135,7 @@ class _Path(NamedTuple):
 
     @property
     def pieces(self) -> Sequence[int]:
-        """Rows that are looked at for one page, as long as it is not full."""
+        """Rows to look at for one page, as long as it is not full."""
         asks = sum(each.asks for each in self.meets)
         if self.key == "key" and not asks:
             return _PIECES
@@ -160,7 +161,7 @@ def _choose_path(statements: QuickStatements, found: TraceFilter) -> _Path:
 def _find_end(
     statements: QuickStatements, path: _Path, after: TracePlace | None, rows: int
 ) -> TracePlace | None:
-    """The place of the last of so many rows of an index; None where there are fewer."""
+    """The place of the last of `rows` rows of an index; None if there are fewer."""
     where = join_conditions((path.where, *_write_bounds(path, (after, None))))
     text = (
         f"SELECT started_at, {path.key} FROM {path.table} WHERE {where.text}"  # noqa: S608
@@ -206,7 +207,7 @@ def _read_piece(
 def _write_bounds(
     path: _Path, between: tuple[TracePlace | None, TracePlace | None]
 ) -> list[Condition]:
-    """After the first place, and up to the second."""
+    """Conditions: after the first place, and up to the second."""
     return [
         Condition(f"(started_at, {path.key}) {sign} (?, ?)", each)
         for sign, each in (("<", between[0]), (">=", between[1]))
@@ -233,10 +234,10 @@ def _read_few(
 
 
 def write_few(way: Way, *, is_postgres: bool) -> tuple[str, tuple[Any, ...]]:
-    """The traces that an index gives, as `t`, with the values in it.
+    """The traces that an index scan gives, as `t`, with the values of the statement.
 
-    Said so that keys are found first, and then rows one by one: PostgreSQL would rather read a
-    whole table, or walk along time until there are enough.
+    Written so that keys are found first, and then rows one by one: PostgreSQL would otherwise read
+    a whole table, or walk along time until there are enough.
     """
     keys = f"SELECT {way.key} AS key {way.source.text}"
     if not is_postgres:
@@ -255,7 +256,7 @@ def _scan(
     after: TracePlace | None,
     limit: int,
 ) -> RecordPage:
-    """Opens the spans of what fits otherwise, newest first, until there are enough."""
+    """Search the spans of traces, newest first, until there are enough matches."""
     items: list[TraceRecord] = []
     opened = 0
     while opened < MOST_SCANNED:
@@ -280,7 +281,7 @@ def _scan(
 def _find_in_spans(
     statements: QuickStatements, keys: Sequence[int], terms: Sequence[Term]
 ) -> set[int]:
-    """Those of the traces in whose spans all terms are true."""
+    """Select the traces in whose spans all terms are true."""
     seen: dict[int, set[Term]] = {key: set() for key in keys}
     for key, format_, body in statements.read_many(_BODIES, [(key,) for key in keys]):
         content = open_body(bytes(body))
@@ -356,7 +357,7 @@ def list_worst(
 def choose_keys(
     database: Database, tenant: str, query: TraceQuery, keys: Sequence[int]
 ) -> set[int]:
-    """Those of the traces with these keys that fit: how a rule's filter is applied."""
+    """Select the traces with these keys that match: a rule's filter."""
     with database.read() as connection:
         statements = QuickStatements(connection)
         found = compile_filter(statements, tenant, query, ways=False)

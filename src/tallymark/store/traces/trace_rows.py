@@ -209,14 +209,14 @@ class TraceOverview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceRecord(TraceOverview, frozen=True, kw_only=True):
-    """A stored trace."""
+    """A trace as lists show it: everything but its spans."""
 
     key: int
     """Of the row: for other tables, and for cursors."""
 
 
 def write_facts(facts: TraceFacts, at: float) -> tuple[Any, ...]:
-    """The values of `FACT_NAMES`; a trace that does not say when it began, began when it came."""
+    """Values of `FACT_NAMES`; a trace without a start gets its arrival as its start."""
     return (
         at if facts.started_at is None else facts.started_at,
         facts.duration if math.isfinite(facts.duration) else 0.0,
@@ -245,7 +245,7 @@ def write_facts(facts: TraceFacts, at: float) -> tuple[Any, ...]:
 
 
 def read_facts_row(row: dict[str, Any]) -> TraceFacts:
-    """The facts again, by the names of columns."""
+    """Facts from a row, by the names of columns."""
     taken = ("service_version", "user_name", "tokens", "models", "tools", "tags", "has_root")
     return TraceFacts(
         **{name: row[name] for name in FACT_NAMES if name not in taken},
@@ -259,7 +259,7 @@ def read_facts_row(row: dict[str, Any]) -> TraceFacts:
 
 
 def read_record(row: Sequence[Any]) -> TraceRecord:
-    """The record of a row with the columns `LISTED`."""
+    """Record of a row with the columns `LISTED`."""
     values = dict(zip(LISTED, row, strict=True))
     for name in ("models", "tools", "tags"):
         values[name] = _read_list(values[name])
@@ -274,7 +274,7 @@ def read_record(row: Sequence[Any]) -> TraceRecord:
 
 
 def list_labels(facts: TraceFacts) -> list[tuple[str, str]]:
-    """The kinds and values of all labels that a trace has."""
+    """Kinds and values of all labels of a trace."""
     found = [("model", each) for each in facts.models]
     found += [("tool", each) for each in facts.tools]
     found += [("tag", each) for each in facts.tags]
@@ -291,12 +291,11 @@ def list_labels(facts: TraceFacts) -> list[tuple[str, str]]:
 
 
 def write_lost(lost: Lost) -> str | None:
-    """JSON, or NULL when nothing was lost."""
+    """JSON, or None if nothing was lost."""
     return msgspec.json.encode(lost).decode() if lost else None
 
 
 def read_lost(text: str | None) -> Lost | None:
-    """The same again."""
     return None if text is None else _read_lost(text)
 
 
@@ -328,7 +327,7 @@ _ADD_LABELS = (
 
 
 def find_label_ids(statements: QuickStatements, wanted: Iterable[Label]) -> dict[Label, int]:
-    """The ids of labels; those that are new are made."""
+    """Ids of labels; new labels are made."""
     # In one order everywhere, so that two servers that make the same ones wait, and do not lock up.
     asked = sorted(set(wanted))
     text = _FIND_AND_LOCK_LABELS if statements.is_postgres else _FIND_LABELS
@@ -348,7 +347,7 @@ def find_label_ids(statements: QuickStatements, wanted: Iterable[Label]) -> dict
 def write_trace_labels(
     statements: QuickStatements, tenant: str, trace: int, started_at: float, ids: Iterable[int]
 ) -> None:
-    """Puts labels on a trace."""
+    """Put labels on a trace."""
     rows = [(each, started_at, trace, tenant) for each in ids]
     statements.insert("trace_labels", ("label", "started_at", "trace", "tenant"), rows)
 
@@ -356,7 +355,7 @@ def write_trace_labels(
 def remove_trace_labels(
     statements: QuickStatements, trace: int, started_at: float, ids: str
 ) -> None:
-    """Takes all labels off a trace; `ids` is the column `labels` of its row."""
+    """Remove all labels from a trace; `ids` is the column `labels` of its row."""
     statements.run_many(
         "DELETE FROM trace_labels WHERE label = ? AND started_at = ? AND trace = ?",
         [(each, started_at, trace) for each in msgspec.json.decode(ids, type=list[int])],

@@ -125,10 +125,10 @@ def write_scores(
     *,
     correct: bool = False,
 ) -> int:
-    """Writes scores in the transaction that is open; how many were new.
+    """Write scores in the open transaction; return how many were new.
 
-    What is there already stays, and counts as nothing; `correct` replaces it, as people may. The
-    newest version of a trace and its rule is the one that counts.
+    Existing scores stay and do not count; `correct` replaces them, as people may. The newest
+    version of a trace and its rule is the current one.
     """
     written = 0
     for each in scores:
@@ -155,7 +155,7 @@ def write_scores(
 def read_scores(
     database: Database, tenant: str, keys: Sequence[int], *, all_of_them: bool = False
 ) -> dict[int, list[StoredScore]]:
-    """The scores of traces by their keys: those that count, or all that there ever were."""
+    """Scores of traces by their keys: the current ones, or all of them."""
     with database.read() as connection:
         statements = QuickStatements(connection)
         rows = statements.read_many(_OF_TRACES, [(key,) for key in keys], tenant)

@@ -42,7 +42,7 @@ DAY: Final = 86_400.0
 
 
 def check_measure(measure: str) -> None:
-    """Refuses what cannot be summed."""
+    """Refuse a measure that cannot be summed."""
     if measure not in MEASURES and (not measure.startswith(SCORES) or measure in SCORES):
         near = suggest(measure, [*MEASURES, "score.NAME", "people.NAME"])
         known = f"{', '.join(MEASURES)}, score.NAME or people.NAME"
@@ -51,12 +51,12 @@ def check_measure(measure: str) -> None:
 
 
 def estimate_mean(measure: str, moments: ClusterMoments) -> MeanEstimate:
-    """The mean of a measure with its interval."""
+    """Mean of a measure with its interval."""
     return estimate_moments(moments, amounts=measure in AMOUNTS)
 
 
 def check_group(group: str) -> None:
-    """Refuses what traces cannot be put together by."""
+    """Refuse a field that traces cannot be grouped by."""
     if group not in GROUPS:
         near = suggest(group, GROUPS)
         hint = f"did you mean {near!r}?" if near else f"by {', '.join(GROUPS)}"
@@ -64,7 +64,7 @@ def check_group(group: str) -> None:
 
 
 class _Source(NamedTuple):
-    """Where the traces that are summed up come from, as `t`."""
+    """The FROM clause of the traces that are summed up, as `t`."""
 
     table: str
     values: tuple[Any, ...]
@@ -76,7 +76,7 @@ class _Source(NamedTuple):
 
 
 class TraceSums:
-    """The sums of what fits one question, or of the `newest` of that."""
+    """Sums over the traces that match a query, or over the `newest` of them."""
 
     def __init__(
         self, database: Database, tenant: str, query: TraceQuery, newest: int | None = None
@@ -93,11 +93,11 @@ class TraceSums:
 
     @property
     def is_cut(self) -> bool:
-        """Whether there are older ones than those that are summed up."""
+        """Return whether older matches were left out."""
         return self._source is not None and self._source.is_cut
 
     def find_days(self) -> float:
-        """How many seconds whole days of UTC take from the first trace to the last."""
+        """Seconds of the whole days (UTC) from the first trace to the last."""
         if (source := self._source) is None:
             return 0.0
         rows = self._read(
@@ -109,7 +109,7 @@ class TraceSums:
         return 0.0 if first is None else (last // DAY - first // DAY + 1) * DAY
 
     def over_time(self, every: float, measure: str | None = None) -> list[TraceSum]:
-        """By the time at which they began, in steps of so many seconds."""
+        """Sums by start time, in steps of `every` seconds."""
         is_postgres = self._database.address.path is None
         step = f"t.started_at / {float(every)!r}"
         number = f"floor({step})" if is_postgres else f"CAST({step} AS INTEGER)"
@@ -117,7 +117,7 @@ class TraceSums:
         return sorted(found, key=lambda each: float(each.group or 0.0))
 
     def by(self, group: str, measure: str | None = None) -> list[TraceSum]:
-        """By what they have in common, the most frequent first; two tools are two groups."""
+        """Sums by group, the most frequent first; a trace with two tools is in two groups."""
         check_group(group)
         if group in _COLUMN_GROUPS:
             found = self._sum(_COLUMN_GROUPS[group], "", measure)
@@ -130,13 +130,13 @@ class TraceSums:
         return sorted(found, key=lambda each: (-each.traces, str(each.group)))
 
     def whole(self, measure: str | None = None) -> TraceSum:
-        """All of them."""
+        """Sum over all traces."""
         found = self._sum("NULL", "", measure)
         nothing = TraceSum(group=None, traces=0, errors=0, cost=None, tokens=None, duration=None)
         return found[0] if found else nothing
 
     def moments(self, measure: str) -> ClusterMoments:
-        """For who compares."""
+        """Moments of a measure, for comparisons."""
         return self._measure("NULL", "", measure).get(None, ClusterMoments())
 
     def _sum(self, group: str, join: str, measure: str | None) -> list[TraceSum]:

@@ -45,26 +45,24 @@ _AT_ONCE = 200
 
 
 class Traces(TenantRows):
-    """What `store.traces` is."""
-
     def keep(self, item: KeepTraces) -> KeptTraces:
-        """Stores what one request brings; it is there when this returns."""
+        """Store the spans of one request; they are readable when this returns."""
         asked: Any = item
         kept: Any = self._database.do(asked)
         return kept  # type: ignore[no-any-return]
 
     async def akeep(self, item: KeepTraces) -> KeptTraces:
-        """The same, while the event loop does other things."""
+        """Store the spans of one request without blocking the event loop."""
         asked: Any = item
         kept: Any = await self._database.ado(asked)
         return kept  # type: ignore[no-any-return]
 
-    def settle(self, now: float, limit: int = 1000) -> int:
-        """Settles what was quiet by now, of all tenants; how many were due."""
+    def finalise(self, now: float, limit: int = 1000) -> int:
+        """Finalise traces of all tenants that were quiet long enough; return their number."""
         return finalise.finalise_due(self._database, now, limit)
 
     def get(self, trace_id: str) -> TraceRecord:
-        """All but the spans of a trace."""
+        """A trace without its spans."""
         query = f"{SELECT_LISTED} WHERE tenant = ? AND trace_id = ?"
         with self._database.read() as connection:
             found = QuickStatements(connection).read(query, self._tenant, trace_id)
@@ -75,8 +73,9 @@ class Traces(TenantRows):
     def page(
         self, query: TraceQuery, *, after: TracePlace | None = None, limit: int = 50
     ) -> RecordPage:
-        """The newest traces that fit a question, after a place; no span is read for what has
-        columns.
+        """The newest traces that match, after a place.
+
+        Spans are read only for terms without a column.
         """
         return trace_lists.list_page(self._database, self._tenant, query, after, limit)
 
@@ -89,21 +88,21 @@ class Traces(TenantRows):
         )
 
     def choose(self, query: TraceQuery, keys: Sequence[int]) -> set[int]:
-        """Those of the traces with these keys that fit a question."""
+        """Select the traces with these keys that match a query."""
         return trace_lists.choose_keys(self._database, self._tenant, query, keys)
 
     def sums(self, query: TraceQuery, newest: int | None = None) -> TraceSums:
-        """Sums of what fits a question, or of the newest of that."""
+        """Sums over the traces that match a query, or over the newest of them."""
         return TraceSums(self._database, self._tenant, query, newest)
 
     def scores(
         self, keys: Sequence[int], *, all_of_them: bool = False
     ) -> dict[int, list[StoredScore]]:
-        """The scores of traces, by their keys: those that count, or all there ever were."""
+        """Scores of traces, by their keys: the current ones, or all of them."""
         return read_scores(self._database, self._tenant, keys, all_of_them=all_of_them)
 
     def put_scores(self, scores: Sequence[StoredScore], *, correct: bool = False) -> int:
-        """Writes scores; how many were new. `correct` replaces what is there, as people may."""
+        """Write scores; return how many were new. `correct` replaces existing ones."""
         return self._database.write(
             lambda connection: write_scores(
                 QuickStatements(connection), self._tenant, scores, correct=correct
@@ -111,12 +110,12 @@ class Traces(TenantRows):
         )
 
     def score_names(self) -> list[str]:
-        """All scores that traces have as filters name them: rules' first, then people's."""
+        """Names of all scores as filters write them: rules' first, then people's."""
         with self._database.read() as connection:
             return _list_score_names(QuickStatements(connection), self._tenant)
 
     def label_values(self, kind: str, *, limit: int = 200) -> list[str]:
-        """Values of a kind of label, in their order: what can be chosen to filter by."""
+        """Sorted values of a kind of label, as choices for a filter."""
         query = (
             f"SELECT value FROM labels WHERE tenant = ? AND kind = ? ORDER BY value LIMIT {limit}"  # noqa: S608
         )
@@ -125,15 +124,15 @@ class Traces(TenantRows):
         return [row[0] for row in rows]
 
     def remove(self, keys: Sequence[int]) -> int:
-        """Removes traces with their spans, scores and decisions; how many there were."""
+        """Remove traces with their spans, scores and decisions; return their number."""
         return retention.remove_traces(self._database, self._tenant, keys)
 
     def remove_outdated(self, settings: TraceSettings, now: float, limit: int = 10_000) -> int:
-        """Removes what is older, or takes more room, than is kept; how many there were."""
+        """Remove traces beyond the age or total size of the settings; return their number."""
         return retention.remove_outdated(self._database, self._tenant, settings, now, limit)
 
     def load(self, trace_id: str, version: int | None = None) -> Trace:
-        """A trace with its spans: as it is now, or as it was in one of its versions."""
+        """A trace with its spans: as it is now, or one of its versions."""
         record = self.get(trace_id)
         if version is not None and not 1 <= version <= record.version:
             known = f"it has {record.version}" if record.version else "it is not settled yet"
@@ -141,11 +140,11 @@ class Traces(TenantRows):
         return next(iter(self.load_many([(record.key, version or 0)])))[2]
 
     def find_versions(self, ids: Iterable[str]) -> dict[str, int]:
-        """The versions of those of these traces that there are; 0 is not settled yet."""
+        """Versions of those of these traces that exist; 0 is not finalised yet."""
         return {name: version for name, _, version in self._find_named(ids)}
 
     def find_whole(self, ids: Iterable[str]) -> dict[str, tuple[int, Trace]]:
-        """Those of these traces that there are: their versions, and what they are now."""
+        """Versions and content of those of these traces that exist."""
         named = {key: (name, version) for name, key, version in self._find_named(ids)}
         loaded = self.load_many((key, 0) for key in named)
         return {named[key][0]: (named[key][1], trace) for key, _, trace in loaded}
@@ -157,9 +156,9 @@ class Traces(TenantRows):
         return [(name, key, version) for name, key, version in rows]
 
     def load_many(self, wanted: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int, Trace]]:
-        """Traces by their keys and versions (0 is as they are now), a few in memory at a time.
+        """Load traces by key and version (0 is the current state), a few in memory at a time.
 
-        They come by key within each few; one that is gone is left out.
+        They come by key within each few; deleted ones are left out.
         """
         left = iter(wanted)
         while some := list(islice(left, _AT_ONCE)):
@@ -173,9 +172,9 @@ class Traces(TenantRows):
 
 
 def _list_score_names(statements: QuickStatements, tenant: str) -> list[str]:
-    """From name to name along an index, however many scores each has.
+    """Walk an index from name to name, however many scores each has.
 
-    What only an archived rule had that has a namesake by now counts as no score, and is left out.
+    Scores of an archived rule whose name another rule has do not count, and are left out.
     """
     found: list[str] = []
     replaced = {*find_replaced(statements, tenant).values()}
@@ -197,7 +196,7 @@ def _list_score_names(statements: QuickStatements, tenant: str) -> list[str]:
 
 
 def _has_score(statements: QuickStatements, tenant: str, field: str) -> bool:
-    """Whether a score counts for some trace; the newest are the likeliest."""
+    """Return whether a score counts for some trace; the newest are the likeliest."""
     counted = write_counted(statements, tenant, field)
     query = f"SELECT 1 FROM trace_scores WHERE {counted.text} ORDER BY started_at DESC LIMIT 1"  # noqa: S608  our words
     return bool(statements.read(query, *counted.values))

@@ -41,23 +41,23 @@ _NAMES = ("attempt", "number", "tenant", "at", "spans", "body", "bytes")
 
 
 class WitnessedSpans(NamedTuple):
-    """What one request brought of an attempt, and when it came, by our clock."""
+    """Spans of an attempt in one request, and the server's time of its arrival."""
 
     at: float
     groups: list[SpanGroup]
 
 
 class Witness(TenantRows):
-    """What `store.witness` is."""
-
     _secret: bytes | None = None
 
     def make_token(self, attempt_id: str) -> str:
-        """What an agent puts on its spans as `tally.attempt`; it is for that agent alone."""
+        """Make the token that an agent puts on its spans as `tally.attempt`; it is a secret of the
+        agent.
+        """
         return f"{_BEGIN}{attempt_id}_{self._sign(attempt_id)}"
 
     def read_token(self, token: object) -> str | None:
-        """The attempt whose token it is; None for anything else."""
+        """The attempt of a token; None for anything else."""
         if not isinstance(token, str) or not token.startswith(_BEGIN) or not token.isascii():
             return None
         attempt_id, _, signature = token.removeprefix(_BEGIN).partition("_")
@@ -66,7 +66,7 @@ class Witness(TenantRows):
         return attempt_id if hmac.compare_digest(signature, self._sign(attempt_id)) else None
 
     def read(self, attempt_id: str) -> list[WitnessedSpans]:
-        """All that was seen of an attempt, in the order in which it came."""
+        """All witnessed spans of an attempt, in the order of arrival."""
         query = (
             "SELECT at, body FROM attempt_spans WHERE tenant = ? AND attempt = ? ORDER BY number"
         )
@@ -95,7 +95,7 @@ class Witness(TenantRows):
 def keep_witnessed(
     statements: QuickStatements, tenant: str, at: float, piece: WitnessedPiece
 ) -> str | None:
-    """Adds what came of an attempt; why not, where it is not taken."""
+    """Store spans of an attempt; return the reason if they are refused."""
     key = attempt_key(piece.attempt)
     lock = " FOR UPDATE" if statements.is_postgres else ""
     found = statements.read(_OPEN + lock, tenant, key)
