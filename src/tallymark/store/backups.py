@@ -69,7 +69,7 @@ class BackupSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     file: str
     database: str
-    """Of which kind: sqlite or postgresql."""
+    """sqlite or postgresql."""
     schema: str
     rows: dict[str, int]
     """By table; those that are empty are left out."""
@@ -183,7 +183,7 @@ class Backups:
             try:
                 connection.exec_driver_sql("VACUUM INTO ?", (str(draft),))
             except DBAPIError as error:
-                # Of the new file: the database is only read.
+                # About the new file: the database is only read
                 if getattr(error.orig, "sqlite_errorname", "") in _CANNOT_WRITE:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from None
                 raise
@@ -227,7 +227,7 @@ def _make_file(path: Path) -> Iterator[Path]:
         yield draft
         with draft.open("rb") as file:
             os.fsync(file.fileno())
-        os.link(draft, path)  # unlike a rename, it does not replace what came to be there meanwhile
+        os.link(draft, path)  # unlike a rename, it does not replace a file made meanwhile
     except FileExistsError:
         raise _explain_taken(path) from None
     except OSError as error:

@@ -53,10 +53,10 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 200_000
-"""Sorted by agent, as SQLite keeps their scores: the more together, the fewer come between."""
+"""Sorted by agent, as SQLite clusters their scores: larger chunks insert fewer rows in between."""
 ENDED_UNSCORED = ("expired", "withdrawn")
 _SAME = 1e-6
-"""Seconds: as far as files tell times."""
+"""Seconds: the precision of times in files."""
 
 
 class BulkLoad:
@@ -256,7 +256,7 @@ class BulkLoad:
                 math.floor(chunk[nth].entered_at * 1000) if at is None else at
                 for nth, at in zip(scored, columns["created_at"], strict=True)
             ]
-        # As SQLite keeps them.
+        # In the order in which SQLite clusters them
         insert_columns(self.connection, attempt_scores, columns, ordered_by="agent")
         details = [
             (keys[nth], self.kept.tenant, json_text(each.details))
@@ -391,7 +391,8 @@ class Loads(TenantRows):
 
         def work(connection: Connection) -> int:
             statements = QuickStatements(connection)
-            # Whoever scores by a rule looks first at what is there, and nothing comes meanwhile.
+            # Workers that score by a rule look first at existing scores; the lock keeps new ones
+            # out.
             for rule in sorted({each.rule for each in of_traces}):
                 lock_rule(statements, rule)
             written = write_scores(statements, self._tenant, of_traces)

@@ -65,8 +65,8 @@ case_results = Table(
     Column("output_tokens", BigInteger),
     Column("detail", Text, nullable=False),
     Column("trace", Text),
-    # One more with each storing of the run: whoever follows it goes on after the last one seen.
-    # Behind the bulky columns, but read from its index alone.
+    # Incremented with each commit of the run, so that followers continue after the last one seen.
+    # After the bulky columns, but read from its index alone.
     Column("seq", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("tenant", "run_id", "case_name", "epoch", name="pk_case_results"),
     ForeignKeyConstraint(
@@ -89,8 +89,8 @@ _AT_HAND = 250
 _JUDGE = "llm_judge"
 _LAST = "SELECT max(seq) FROM case_results WHERE tenant = ? AND run_id = ?"
 _TAKE_TURN = "SELECT 1 FROM runs WHERE tenant = ? AND id = ? FOR UPDATE"
-# Results are passed once, row after row: few pages of theirs are worth keeping, but those of one
-# batch, which would be written twice.
+# Results are scanned once, so caching their pages helps little; only those of one batch would be
+# written twice.
 _SMALL_CACHE = "PRAGMA cache_size = -8000"  # negative: in KiB
 _BEYOND = 2**63  # a BIGINT is smaller
 
@@ -253,7 +253,7 @@ class ResultFilter(NamedTuple):
 
     status: CaseStatus | None = None
     text: str | None = None
-    """Stands in the case's name, or in what was asked, answered or said of it."""
+    """Part of the case's name, input, output or reasons."""
 
 
 RunKey = tuple[str, str]
@@ -289,7 +289,7 @@ def measure_results(connection: Connection, run: RunKey) -> tuple[float | None, 
 def _list_conditions(wanted: ResultFilter) -> list[ColumnElement[bool]]:
     found = [] if wanted.status is None else [case_results.c.status == wanted.status]
     if wanted.text:
-        # What JSON writes as an escape is searched for as that.
+        # Characters that JSON escapes are searched for as their escapes.
         told = json_text(wanted.text)[1:-1]
         places = (
             case_results.c.case_name.icontains(wanted.text, autoescape=True),

@@ -30,7 +30,7 @@ work_blocks = Table(
     Column("tenant", CodePointText, nullable=False),
     # A hash of all that the results follow from but the blocks themselves.
     Column("work", CodePointText, nullable=False),
-    # A hash of the block: the same for the same input, wherever it stands.
+    # A hash of the block: the same for the same input, at any position.
     Column("block", CodePointText, nullable=False),
     Column("result", LargeBinary, nullable=False),
     Column("at", FiniteFloat, nullable=False),
@@ -39,11 +39,11 @@ work_blocks = Table(
 )
 KIND = "work"
 _DIGEST = 16
-"""Bytes of a digest before each result: a disk that lies must not change what work comes to."""
+"""Bytes of a digest before each result: a corrupt disk must not change the results of work."""
 _PATIENCE = 5.0
 """Seconds for a renewal that is under way."""
 _KEPT_S = 7 * 86_400.0
-"""Seconds for which blocks are kept of work that nobody has gone on with."""
+"""Seconds for which blocks of abandoned work are stored."""
 
 
 class Checkpoint:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _PAUSE = 0.02
-# A connection that broke while nobody used it is thrown away, with a traceback that helps nobody.
+# The pool logs a traceback for each connection that broke while idle, and replaces it.
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 # Any number will do, as long as every process that migrates takes the same one.
 _MIGRATION_LOCK = 0x7A11E
@@ -67,7 +67,7 @@ class Database:
     def __init__(self, address: DatabaseAddress, patience: float) -> None:
         self.address = address
         self._ending = Ending()
-        # Who asks briefly and often, and need not wait for a plan each time.
+        # Engine for short, frequent queries, which need no new plan each time.
         if address.path is not None:
             self.engine = self._brief = make_sqlite_engine(address, patience)
         else:
@@ -77,13 +77,14 @@ class Database:
         self._lock = threading.Lock()
         self._open = threading.local()
         self._driver_error: type[Exception] = self.engine.dialect.loaded_dbapi.Error
-        # Of one process, SQLite's writers wait for each other here and need not poll the file.
+        # SQLite's writers of one process wait for each other here, and need not poll the file.
         self._turn = threading.Lock() if address.path is not None else None
         self._writer: GroupCommit | None = None
         self.on_board_change: Callable[[int], None] | None = None
-        """Told of each challenge of which something was committed here, by its id: it is quick."""
+        """Called with the id of each challenge of which something was committed; it must be
+        fast."""
         self.on_run_change: Callable[[str, str], None] | None = None
-        """The same of a run: its tenant and its id."""
+        """Called with the tenant and id of each run with new results; it must be fast."""
 
     def look(self, *, create: bool = False, upgrade: bool = False) -> bool:
         """Return whether the tables exist; `create` makes them.
@@ -205,7 +206,7 @@ class Database:
         """
         self._refuse_inside_snapshot()
         self.look(create=True)
-        # A connection lost while it commits does not tell whether it did: hence "come to the same".
+        # A connection lost during a commit leaves open whether it committed: hence idempotent.
         return self._retry(lambda: self._write_once(work), {"busy", "lost"})
 
     def _refuse_inside_snapshot(self) -> None:
@@ -374,9 +375,9 @@ class Database:
         path = self.address.path
         self.address.make_folder()
         if path is not None and not path.exists():
-            # Truth, submissions and mail addresses are in it: it is its owner's, whatever the
-            # umask, and SQLite gives the files beside it the same permissions.
-            with suppress(OSError):  # SQLite says what is wrong
+            # The database holds truth, submissions and mail addresses: it is readable by its owner
+            # alone, whatever the umask. SQLite gives its other files the same permissions.
+            with suppress(OSError):  # SQLite reports the error
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
         with limit_statements(math.inf), self.engine.connect() as connection:
             # Not for the pool: a table that is rebuilt must not take its children with it.

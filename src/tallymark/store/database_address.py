@@ -34,7 +34,7 @@ class DatabaseAddress:
     url: URL
     shown: str
     path: Path | None = None
-    """Of an SQLite database: its file, absolute, so that a later change of folder is harmless."""
+    """File of an SQLite database, absolute, so that a later change of folder is harmless."""
 
     def make_folder(self) -> None:
         """Make the folder of an SQLite database's file."""
@@ -97,7 +97,7 @@ def find_default() -> str:
                 break
             path = folder / DEFAULT
             with suppress(OSError):  # there is none, or it cannot be seen
-                # Of a link its own owner counts: anybody can point one to the user's files.
+                # lstat: another user could link to a file of this user.
                 if path.lstat().st_uid == path.parent.lstat().st_uid == os.getuid():
                     return os.path.relpath(path)
     return DEFAULT

@@ -94,7 +94,7 @@ def partial_index(name: str, *columns: str, where: str, unique: bool = False) ->
 
 def bind_value(column: Column[Any], value: Any) -> Any:
     """Convert a value as its column does, for a statement written as text."""
-    process: Any = getattr(column.type, "process_bind_param", None)  # of our own types
+    process: Any = getattr(column.type, "process_bind_param", None)  # of the types above
     return value if process is None else process(value, None)
 
 
@@ -139,7 +139,7 @@ def _clean(value: Any) -> Any:
 
 
 _ENLARGED = {"cache_size": -256 * 1024, "mmap_size": 2**32}  # in KiB, since negative; in bytes
-# Grouping may take twice as much; nobody who has more of it gets less.
+# Grouping may take twice as much. A larger setting stays.
 _MORE_MEMORY = """
     SELECT set_config('work_mem', '128MB', TRUE)
     WHERE pg_size_bytes(current_setting('work_mem')) < pg_size_bytes('128MB')
@@ -217,7 +217,7 @@ def _lock_word(connection: Connection, word: str, *, shared: bool = False) -> No
 def repeatable_read(connection: Connection) -> Connection:
     """Connection whose transaction is a snapshot, as SQLite's always are."""
     level = "REPEATABLE READ"
-    # Within a transaction that has begun so, it cannot be asked for again.
+    # A transaction that has begun so refuses to be set again.
     if connection.get_execution_options().get("isolation_level") == level:
         return connection
     if connection.dialect.name == "postgresql":

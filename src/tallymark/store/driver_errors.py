@@ -70,12 +70,12 @@ _POSTGRES = {
     "08": _UNREACHABLE,
     "57P": _UNREACHABLE,  # the server is starting or shutting down
     "40": _LOCKED,  # rolled back because of a deadlock or another transaction: again may do
-    "55P03": _LOCKED,  # our own `lock_timeout` ran out
+    "55P03": _LOCKED,  # `lock_timeout` of the engine ran out
     "57014": _Meaning(
         "{db} took too long to answer, and was stopped",
         "try again later, or ask for less",
         kind="busy",
-    ),  # our own `statement_timeout` ran out
+    ),  # `statement_timeout` of the engine ran out
     "53100": _FULL,
     "53300": _Meaning("{db} has no connection left", "try again later", kind="busy"),
     "42501": _DENIED,

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 T = TypeVar("T")
 REQUEST_SECONDS = 30.0
-"""For what somebody waits for at a server."""
+"""Limit for statements of requests."""
 _WORK_SECONDS = 3600.0
 """For jobs and commands: rescoring, backups, checks, bulk loads."""
 statement_seconds: ContextVar[float] = ContextVar("tally_statement_seconds", default=_WORK_SECONDS)
-"""SQLite has no such limit: its statements wait for nobody but other writers."""
+"""SQLite has no such limit: its statements wait only for other writers."""
 
 
 @contextmanager
@@ -62,11 +62,11 @@ def limited(function: Callable[P, T]) -> Callable[P, T]:
 
 
 BEGIN = "tally_begin"
-"""The execution option that says how a transaction begins."""
+"""Execution option: how a transaction begins."""
 NUMBERS_ENGINE = "tally_numbers_engine"
 """The execution option with the engine whose statements each commit by themselves."""
 POOL_SECONDS = 30.0
-"""How long a thread waits at least for one of the connections that others are using."""
+"""Minimal time that a thread waits for a free connection of the pool."""
 _CONNECTING = {
     "connect_timeout": "10",
     "keepalives_idle": "30",
@@ -74,7 +74,7 @@ _CONNECTING = {
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",  # in ms
 }
-"""What an address does not say otherwise."""
+"""Defaults for options that the address does not set."""
 _LATE = 2.0
 """Seconds after its own time limit in which the server must have answered."""
 _ENDING_SECONDS, _LAST_SECONDS = 5.0, 1.0
@@ -140,7 +140,7 @@ def make_postgres_engines(url: URL, patience: float, ending: Ending) -> tuple[En
 
     @event.listens_for(brief, "connect")
     def _plan_once(connection: Any, _: ConnectionPoolEntry) -> None:
-        # By values it would plan anew what is found by an index whatever they are.
+        # Otherwise it plans each query again, although every value uses the same index.
         connection.execute("SET plan_cache_mode = force_generic_plan")
         # Only row numbers are written here. The commit of the rows that use them flushes them too.
         connection.execute("SET synchronous_commit = off")
@@ -233,8 +233,8 @@ def make_sqlite_engine(address: DatabaseAddress, patience: float) -> Engine:
 def _make_read_only(path: Path) -> URL:
     """Open a file without creating -wal and -shm files, which its owner could not write to."""
     query = {"uri": "true", "mode": "ro"}
-    # While somebody has it open, or after a crash, changes stand beside it, and SQLite reads them.
-    # Else it would have to make those files, unless it is told that nothing changes meanwhile.
+    # While it is open elsewhere, or after a crash, changes are in -wal and -shm files, which SQLite
+    # reads. Otherwise SQLite would make those files, unless the database is declared immutable.
     changes, index = (path.with_name(path.name + end) for end in ("-wal", "-shm"))
     if not changes.exists() or not (changes.stat().st_size or index.exists()):
         query["immutable"] = "1"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Answers: TypeAlias = list[Any]
-    """What came of each item of a request: an answer, or an exception."""
+    """Result of each item of a request: an answer, or an exception."""
 
 MOST_WAITING = 10_000
 """More items than these are refused: their sender can send them again."""
@@ -52,7 +52,7 @@ class GroupCommit:
         self._arrived = threading.Condition(self._lock)
         self._closing = False
         self.batches = self.items = 0
-        """How many were applied since the start."""
+        """Totals since the start."""
         self._name = name
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
@@ -60,7 +60,7 @@ class GroupCommit:
     def put(self, items: Sequence[Any]) -> Future[Answers]:
         """Enqueue items; the future has their answers after the commit."""
         future: Future[Answers] = Future()
-        future.set_running_or_notify_cancel()  # an item is applied although nobody waits any more
+        future.set_running_or_notify_cancel()  # applied even if nothing waits for it
         with self._lock:
             if self._closing:
                 raise Busy("the store is being closed", retry_after=_RETRY_AFTER)
@@ -116,10 +116,12 @@ class GroupCommit:
     def _do(self, items: list[Any]) -> Sequence[Any]:
         try:
             return self._apply(items)
-        except Busy as error:  # the database: trying each by itself would take as long again
+        except (
+            Busy
+        ) as error:  # the database is busy: trying each item alone would take as long again
             return [error] * len(items)
         except Exception as error:  # noqa: BLE001 (whatever it was, its sender is told)
             if len(items) == 1:
                 return [error]
-        # One of them may be what nobody can do, and the others must not fail with it.
+        # One item may be impossible, and the others must not fail with it.
         return [answer for item in items for answer in self._do([item])]

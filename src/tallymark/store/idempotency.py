@@ -50,16 +50,16 @@ if TYPE_CHECKING:
     from tallymark.store.quick_statements import QuickStatements
 
 
-# What was answered to a request under an Idempotency-Key. Those of attempts are in `idempotency`.
+# HTTP answers to requests under an Idempotency-Key. Those about attempts are in `idempotency`.
 idempotent_answers = Table(
     "idempotent_answers",
     metadata,
     Column("tenant", CodePointText, nullable=False),
     Column("caller", CodePointText, nullable=False),
     Column("key", CodePointText, nullable=False),
-    Column("digest", CodePointText, nullable=False),  # of what was asked
+    Column("digest", CodePointText, nullable=False),  # of the request
     Column("at", FiniteFloat, nullable=False),
-    Column("token", CodePointText, nullable=False),  # of whoever serves it
+    Column("token", CodePointText, nullable=False),  # of the server of the request
     Column("status", Integer),  # NULL while the request is being served
     Column("headers", JsonText),
     Column("body", LargeBinary),
@@ -73,7 +73,7 @@ attempt_requests = Table(
     Column("tenant", CodePointText, nullable=False),
     Column("agent", CodePointText, nullable=False),
     Column("key", CodePointText, nullable=False),
-    Column("digest", CodePointText, nullable=False),  # of what was asked
+    Column("digest", CodePointText, nullable=False),  # of the request
     Column("attempt", RowKey, nullable=False),  # what was answered
     Column("at", FiniteFloat, nullable=False),
     PrimaryKeyConstraint("tenant", "agent", "key", name="pk_idempotency"),
@@ -136,10 +136,10 @@ GIVEN_UP_S = 600.0
 made again. That a server of this machine has died is seen at once."""
 _LONGEST = 255
 _FREE = "free "
-"""Before the digest of what was asked: the key may be used for any request."""
+"""Prefix of a digest whose key may be used for any request."""
 _SWEPT = 50
 _served: dict[tuple[int, str, str, str], str] = {}
-"""What this process serves, and by which claim: what else it has claimed was left half-way."""
+"""Claims that this process serves; its other claims were left half-way."""
 
 
 class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -283,7 +283,7 @@ class _Token(NamedTuple):
 
     claim: str
     request: str
-    """`SECONDS-CHANCE`, of when it was first asked: the same when another takes it over."""
+    """`SECONDS-CHANCE` of the first request: the same after a takeover."""
     server: str
 
     @classmethod

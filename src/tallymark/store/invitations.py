@@ -57,7 +57,7 @@ invitation_rows = Table(
     Column("tenant", CodePointText, nullable=False),
     Column("hash", CodePointText, nullable=False),
     Column("role", CodePointText, nullable=False),
-    Column("owner", CodePointText),  # whoever accepts chooses one where none is given
+    Column("owner", CodePointText),  # if NULL, the accepting person chooses one
     Column("uses_left", Integer, nullable=False),
     Column("expires_at", FiniteFloat, nullable=False),
     Column("made_by", CodePointText, nullable=False),
@@ -69,7 +69,7 @@ invitation_rows = Table(
 )
 
 
-# Who registered by themselves, for the quotas of addresses.
+# Open registrations, for the quotas of addresses.
 registrations = Table(
     "registrations",
     metadata,

@@ -40,8 +40,8 @@ MOST_TAKEOVERS = 3
 _ON_ITS_WAY = 60.0
 """Seconds for which a submission may be on its way to its score before a job is made of it."""
 _OURS = ("announce", "decide", "settle")
-"""Kinds that come again by themselves and run nobody's code: what killed their workers was not
-they, and nothing would go on without them. They wait a little, and nobody has to look."""
+"""Recurring kinds of the server's own code: what killed their workers was not the job, and nothing
+would go on without them. They are retried later, without a person."""
 _LATER = 60.0
 _GONE = "its worker stopped without a word"
 _RUNNING = "state = 'running'"
@@ -61,7 +61,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
     takeovers: int
     failures: int
     cancel_at: float | None
-    """When somebody asked for its end, if it was before it began."""
+    """Time of a request to cancel, if it came before the job began."""
 
 
 class _Waiting(NamedTuple):
@@ -108,7 +108,7 @@ class JobQueue:
         given, no owner gets all of their places, or more than `of_owner`, and no tenant if there
         are others.
         """
-        # A look costs nobody anything; on SQLite, whoever writes stops all others that do.
+        # Reading is cheap; on SQLite, a writer blocks all other writers.
         if most < 1 or not self.is_wanted(kinds):
             return []
         if held is not None:
@@ -116,7 +116,9 @@ class JobQueue:
                 shares = self._share_out(connection, kinds, most, held, of_owner)
                 if not shares and not _find_left(connection):
                     return []
-        token = secrets.token_hex(16)  # made here: done twice, it comes to the same jobs
+        token = secrets.token_hex(
+            16
+        )  # made here, so that a retried transaction claims the same jobs
         who = holder or describe_process(os.getpid())
 
         def work(connection: Connection) -> list[Claimed]:
@@ -261,7 +263,7 @@ class JobQueue:
         """Queue abandoned jobs again, or set them aside."""
         later = read_clock(connection) + _LATER
         for number, token in _find_left(connection):
-            # Whoever holds it may have renewed or ended it meanwhile.
+            # Its holder may have renewed or ended it meanwhile.
             mine = (jobs.c.number == number, jobs.c.token == token, text(_RUNNING))
             often = jobs.c.takeovers >= MOST_TAKEOVERS
             aside = and_(often, jobs.c.kind.not_in(_OURS))
@@ -338,7 +340,7 @@ class _Rooms:
         self._of_tenant = Counter(each.tenant for each in held)
 
     def has_one_for(self, tenant: str, owner: str) -> bool:
-        # Without an owner it is our own short work, which all depend on.
+        # Jobs without an owner are the server's own short work, on which all others depend.
         if not owner:
             return True
         if self._is_shared and self._of_tenant[tenant] >= self._most:

@@ -20,7 +20,7 @@ class JobWakeups:
         self._waiting: dict[str, list[Future[None]]] = {}
         self._held: set[str] = set()
         self.is_stopped = False
-        """Whether the workers of this process take no more jobs, so that waiting is in vain."""
+        """True once the workers of this process take no more jobs, so that waiting is useless."""
 
     def wake(self, event: threading.Event) -> None:
         """Set the event whenever jobs are added."""

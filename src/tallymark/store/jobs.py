@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 
 LIVE = "state IN ('queued', 'running')"
-"""What workers look at."""
+"""Condition of the jobs that workers look at."""
 UNFINISHED = "state IN ('queued', 'running', 'set_aside')"
-"""Of these, a subject has one: what waits for a person is not begun anew behind their back."""
+"""A subject has one such job: a set-aside job, which waits for a person, is not replaced."""
 
 jobs = Table(
     "jobs",
@@ -51,13 +51,15 @@ jobs = Table(
     Column("subject", CodePointText, nullable=False),
     Column("state", CodePointText, nullable=False),
     Column("takeovers", Integer, nullable=False),
-    Column("failures", Integer, nullable=False),  # by our fault, since it was last begun anew
+    Column(
+        "failures", Integer, nullable=False
+    ),  # of the server, since a person last queued it
     # All times by the database's clock.
     Column("created_at", FiniteFloat, nullable=False),
     Column("not_before", FiniteFloat, nullable=False),
     Column("started_at", FiniteFloat),
     Column("finished_at", FiniteFloat),
-    Column("cancel_at", FiniteFloat),  # when somebody asked for its end
+    Column("cancel_at", FiniteFloat),  # time of a request to cancel it
     Column("token", CodePointText),  # of the last lease; it is held while the state is `running`
     Column("holder", JsonText),
     Column("expires_at", FiniteFloat),
@@ -90,7 +92,7 @@ class NewJob(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: str
     subject: str
-    """What it is about. Until a job is finished, no second one of its kind is about the same."""
+    """Until a job is finished, there is no second one of its kind with the same subject."""
     owner: str = ""
     """On whose account it is done; workers take turns between owners."""
     payload: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -117,7 +119,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     number: int
     holder: Holder | None = None
-    """Who has it, or had it last."""
+    """The current or last holder."""
 
     @property
     def ended(self) -> bool:
@@ -240,7 +242,7 @@ class Jobs(TenantRows):
 
         def work(connection: Connection) -> None:
             mine = update(jobs).where(jobs.c.tenant == self._tenant, jobs.c.id == job_id)
-            # One that runs may be a dead command's: who finds that queues it, and counts anew.
+            # A running job may be a dead command's: its takeover queues it with fresh counts.
             goes_on = mine.where(jobs.c.state.in_(("queued", "running")))
             now = read_clock(connection)
             connection.execute(goes_on.values(takeovers=0, failures=0, not_before=now))

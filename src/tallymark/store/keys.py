@@ -59,7 +59,7 @@ access_keys = Table(
     Column("created_at", FiniteFloat, nullable=False),
     Column("expires_at", FiniteFloat),
     Column("revoked_at", FiniteFloat),
-    Column("last_used_at", FiniteFloat),  # to the hour: nobody writes for every request
+    Column("last_used_at", FiniteFloat),  # to the hour, to save writes
     Column("replaced_by", CodePointText),  # the key that it was rotated to
     PrimaryKeyConstraint("id", name="pk_access_keys"),
     Index("ux_access_keys_hash", "hash", unique=True),
@@ -337,7 +337,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
     key: Key
     csrf: str
-    """What every form of theirs must carry."""
+    """CSRF token of the session's forms."""
     created_at: float
     expires_at: float
 

@@ -36,19 +36,19 @@ if TYPE_CHECKING:
     from sqlalchemy import ColumnElement, Connection
 
 SECONDS = 60
-"""How long a lease lasts that nobody renews."""
+"""Seconds until a lease that is not renewed runs out."""
 RENEWED_AFTER = 20.0
-"""Seconds after which whoever has nothing to store renews it all the same."""
+"""Seconds after which a lease is renewed without other writes."""
 _UNNAMED = {"work": "the same work"}
-"""Kinds whose subjects are hashes, which tell nobody anything."""
+"""Kinds whose subjects are hashes, which are not shown."""
 _NOW = {
     # To the millisecond; `unixepoch('subsec')` is younger than the SQLite of many systems.
     "sqlite": "((julianday('now') - 2440587.5) * 86400.0)",
     # Not `now()`, which stands still while a transaction waits for a lock.
     "postgresql": "extract(epoch FROM clock_timestamp())::float8",
 }
-# One statement: of two that claim at once, the later finds the row of the other. Our own token is
-# there already when a claim is made again after a lost connection.
+# One statement: of two concurrent claims, the later finds the row of the other. Our own token
+# exists already when a claim is repeated after a lost connection.
 _CLAIM = {
     name: "INSERT INTO leases (tenant, kind, subject, token, holder, claimed_at, expires_at)"  # noqa: S608
     f" VALUES (?, ?, ?, ?, ?, {now}, {now} + {SECONDS})"
@@ -110,7 +110,7 @@ class Holder(msgspec.Struct, frozen=True):
         except ProcessLookupError:
             return True
         except PermissionError:
-            pass  # somebody else's, and there
+            pass  # another user's, and alive
         return describe_process(self.process).started not in (self.started, "")
 
 

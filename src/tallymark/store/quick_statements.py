@@ -24,7 +24,7 @@ _EACH = re.compile(r"\{each (\w+ (\w+)): ([^}]+)\}")
 _EACH_IN_POSTGRES = r"CROSS JOIN LATERAL (SELECT * FROM \1 WHERE \3 OFFSET 0) AS \2"
 _CURSOR = "tally_cursor"
 _FEW = 4
-"""So many rows PostgreSQL stores sooner by single statements than by a copy."""
+"""Up to this many rows, PostgreSQL is faster with single statements than with COPY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ class QuickSelect:
 class _WrittenSelect:
     text: str
     names: tuple[str, ...] | None
-    """Of the values in their order; None where the text names them."""
+    """Names of the values in their order; None if the text names them."""
     own: Mapping[str, Any]
     """Values that are the query's own."""
 

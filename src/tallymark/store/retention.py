@@ -143,7 +143,7 @@ class Pruner:
         if not rows:
             return 0
         gone = tuple_(*aged.keys).in_([tuple(row) for row in rows])
-        # The age is looked at again: somebody may have made a row new meanwhile.
+        # Compared again: a row may have been renewed meanwhile.
         change = delete(aged.table).where(*old, gone)
         return self._database.write(lambda c: c.execute(change).rowcount)
 
@@ -171,7 +171,7 @@ class Pruner:
         """Remove one run per transaction: it may have a hundred thousand results."""
         try:
             self._database.write(lambda c: runs.delete_run(c, self._tenant, run_id))
-        except NotFound:  # somebody was quicker
+        except NotFound:  # removed by another process
             return False
         return True
 
@@ -302,7 +302,7 @@ def remove_unused_labels(database: Database, tenant: str) -> None:
         statements = QuickStatements(connection)
         query = f"{_UNUSED} FOR UPDATE OF l" if statements.is_postgres else _UNUSED
         unused = statements.read(query, tenant)
-        # Looked at again: while we waited for a label, somebody may have used it.
+        # Compared again: a label may have been used while its lock was awaited.
         text = (
             "DELETE FROM labels WHERE id IN (SELECT given.key FROM {given}) AND NOT EXISTS"
             " (SELECT 1 FROM trace_labels t WHERE t.label = labels.id)"

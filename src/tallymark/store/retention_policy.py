@@ -31,7 +31,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     sessions: _Days | None = 1.0
     """Sessions, after they were over."""
     deliveries: _Days | None = 30.0
-    """What webhooks were told, after it was taken or has failed."""
+    """Messages to webhooks, after they were accepted or have failed."""
     registrations: _WholeDays | None = 2.0
     """From which addresses agents were registered, which counts for a day."""
 
@@ -59,7 +59,7 @@ def read_days(texts: Iterable[str]) -> dict[str, float | None]:
 QUIET_S = 10.0
 """Seconds without new spans after which a trace whose root has ended is settled."""
 ROOTLESS_QUIET_S = 60.0
-"""The same while its root has not come."""
+"""Seconds without new spans after which a trace without a root is finalised."""
 _Seconds = Annotated[float, msgspec.Meta(ge=0.1, le=86_400)]
 _TraceDays = Annotated[float, msgspec.Meta(gt=0, le=36_500)]
 _Megabytes = Annotated[int, msgspec.Meta(ge=1, le=1_000_000_000)]
@@ -71,10 +71,10 @@ class TraceSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     quiet_s: _Seconds = QUIET_S
     """Seconds without new spans after which a trace whose root has ended is settled."""
     keep_days: _TraceDays | None = 90.0
-    """Traces are removed so many days after they came; None keeps them."""
+    """Days after their arrival until traces are removed; None stores them forever."""
     keep_mb: _Megabytes | None = None
     """The oldest are removed when all together are larger, compressed; None is any size."""
     redact_attributes: tuple[str, ...] = ()
     """Names of attributes, with * and ?, whose values are not stored."""
     redact_patterns: tuple[str, ...] = ()
-    """Regular expressions: what fits is not stored, in whichever text it stands."""
+    """Regular expressions: matching text is not stored, in any field."""

@@ -79,7 +79,7 @@ review_rows = Table(
     sqlite_autoincrement=True,
 )
 _LOOKED_INTO = 100
-"""Results of a run that tell whether its cases are judged: a run of 100,000 is not read for it."""
+"""Results of a run that are searched for judged ones: a run of 100,000 is not read completely."""
 _MARKS = ('"judge":{', '"kind":"llm_judge"')
 
 

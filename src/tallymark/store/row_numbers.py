@@ -81,7 +81,7 @@ def take_numbers(connection: Connection, noun: str, tenant: str, count: int) -> 
 
 
 def _take(connection: Connection, noun: str, tenant: str, count: int) -> range:
-    # Aside, each statement commits by itself.
+    # On this connection each statement commits by itself.
     statements = QuickStatements(connection, begin=False)
     for start in _list_starts(tenant):
         found = statements.read(_NEXT, count, tenant, noun)

@@ -72,7 +72,7 @@ class ResultWriter:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # What went wrong in the block is the cause, and must not be hidden by a second error.
+        # The error in the block is the cause, and must not be hidden by a second error.
         with suppress(*([Exception] if kind else [])):
             self.close()
 
@@ -91,7 +91,7 @@ class ResultWriter:
                 loop = asyncio.get_running_loop()
                 room: asyncio.Future[None] = loop.create_future()
                 self._waiting.append((loop, room))
-            await room  # without the lock, which the writer needs to make room
+            await room  # without the lock, which the writer needs
 
     def close(self) -> None:
         """Store what is queued, and end."""
@@ -140,7 +140,7 @@ class ResultWriter:
                 if not batch:
                     return
                 self._store.add_results(self._run_id, batch)
-                # Only now: whoever hears of a result relies on it.
+                # Only now: receivers rely on stored results.
                 if self._stored is not None:
                     self._stored(batch)
         except BaseException as error:  # noqa: BLE001  raised again where the caller is
@@ -157,7 +157,7 @@ class ResultWriter:
         except LeaseLost:
             raise
         except WorkFailed:
-            pass  # a database that is away for a while is none of our results' loss
+            pass  # a database that is unavailable for a while loses no results
 
     def _wake_tasks(self) -> None:
         """Wake the tasks that wait for space; the caller holds the lock."""
@@ -190,11 +190,11 @@ class CaseNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class RunProgress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     seq: int
-    """How often results were stored."""
+    """Number of commits of results."""
     run: str
     status: str
     total: int
-    """How many results there will be; 0 where that is not known."""
+    """Expected number of results; 0 if unknown."""
     passed: int
     failed: int
     errors: int
@@ -216,7 +216,7 @@ class RunCounts:
     counts: Counter[str] = field(default_factory=Counter)
     cost: float = 0.0
     errors: dict[tuple[str, int], float] = field(default_factory=dict)
-    """What errors cost, by case and epoch: resuming puts another result in their place."""
+    """Cost of errors, by case and epoch: resuming replaces them."""
 
     def add(self, case: CaseNow) -> None:
         """Count a result, replacing the error of the same case if there is one."""

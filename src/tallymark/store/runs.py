@@ -78,16 +78,16 @@ run_rows = Table(
     Index("ix_runs_created", "tenant", "created_at"),
 )
 SORTS = ("created_at", "started_at", "finished_at", "score", "suite", "model", "status")
-"""What runs can be sorted by."""
+"""Fields that runs can be sorted by."""
 KIND = "run"
-"""Of leases."""
+"""Kind of the leases of runs."""
 _FIELDS = RunRecord.__struct_fields__
 _LISTED = tuple(name for name in _FIELDS if name != "definition")
 _NAMES = tuple(run_rows.c[name].name for name in ("tenant", *_FIELDS))
 _INSERT = f"{write_insert(run_rows.name, _NAMES)} ON CONFLICT DO NOTHING"
 # After every other character, so that a prefix and all that begins with it form one range.
 _LATEST = re.compile(r"latest(?:~([0-9]{1,6}))?")
-"""As git counts: `latest~1` is the one before the latest."""
+"""As in git: `latest~1` is the one before the latest."""
 _MADE_ID = re.compile("r[0-9a-hjkmnp-tv-z]{10}")
 """An id as it is made here, of a run that is there, was there, or will be."""
 _LAST = "\U0010ffff"
@@ -220,7 +220,7 @@ class RunPage(NamedTuple):
     limit: int | None
     offset: int = 0
     after: tuple[Any, float, str] | None = None
-    """What the last run of the page before has: its value of `sort`, its moment, its id."""
+    """Position of the last run of the page before: its value of `sort`, its time, its id."""
     metrics_for: str = ""
     """Another formula, whose metrics are wanted too."""
 

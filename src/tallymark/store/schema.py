@@ -30,20 +30,20 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 FIRST, CURRENT = "0017", "0017"
 """The versions of the first migration and of the last. Databases from before the first one were
 made by development versions; this one can neither use nor upgrade them."""
-# A name of our own: a database that others share may have an `alembic_version` already.
+# Not `alembic_version`, which a shared database may have already.
 VERSION_TABLE = "tallymark_version"
 _statements: dict[str, list[str]] = {}
-"""What makes all tables, by the kind of database: to write it takes longer than to do it."""
+"""Statements that make all tables, by dialect: writing them takes longer than running them."""
 _versions = Table(
     VERSION_TABLE,
-    MetaData(),  # Alembic's business, and no table of ours
+    MetaData(),  # managed by Alembic, and not among the tables of `all_tables`
     Column("version_num", String(32), nullable=False),
     PrimaryKeyConstraint("version_num", name=f"{VERSION_TABLE}_pkc"),
 )
 LOGS = ("contest_audit", "score_history")
 """Tables that are only ever added to."""
 _REFUSAL = "{log} is only ever added to"
-# Whoever tries to change or remove rows of a log.
+# Triggers that refuse changes to logs.
 _TRIGGERS = {
     "sqlite": [
         f"CREATE TRIGGER {{log}}_{event.lower()} BEFORE {event} ON {{log}}"
@@ -75,7 +75,7 @@ def make_current(connection: Connection, shown: str) -> None:
     """Make or migrate the schema in the open transaction; the caller holds the lock."""
     version = schema_version(connection)
     if version is None:
-        # All at once what the migrations come to: a test compares the two.
+        # The result of all migrations at once: a test compares the two.
         make_tables(connection)
         make_version(connection, CURRENT)
     else:
@@ -143,7 +143,7 @@ def explain_version(version: str, shown: str) -> WorkFailed:
 
 
 _one_upgrade = threading.Lock()
-"""Alembic keeps the upgrade that is under way in globals of the process."""
+"""Alembic stores the current upgrade in globals of the process."""
 
 
 def upgrade_schema(connection: Connection, version: str, shown: str) -> None:

@@ -19,7 +19,7 @@ class SecretKey:
     def __init__(self, key: bytes) -> None:
         self._cipher = AESGCM(key)
         self.id = hashlib.sha256(b"tallymark key id" + key).hexdigest()[:16]
-        """Tells keys apart, and tells nothing about the key."""
+        """Identifies the key without revealing it."""
 
     def seal(self, value: str, owner: tuple[str, str]) -> bytes:
         nonce = secrets.token_bytes(_NONCE_BYTES)

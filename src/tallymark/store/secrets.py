@@ -167,7 +167,7 @@ def _read_key_file(path: Path) -> SecretKey | None:
         if not path.exists():
             return None
         _check_mode(path)
-        # Latin-1 reads any bytes: what is no key is refused in our words, not as bad UTF-8.
+        # Latin-1 decodes any bytes: an invalid key gets our error, not one about UTF-8.
         return read_key(path.read_text(encoding="latin-1"), str(path))
 
 
@@ -280,11 +280,11 @@ class Rotated(msgspec.Struct, frozen=True, kw_only=True):
 
     secrets: int
     webhooks: int
-    """How many values are sealed by another key than before."""
+    """Number of values sealed with a new key."""
     key_file: str | None
-    """Where the new key is; None where the environment gives it."""
+    """Path of the new key; None if the environment has it."""
     key_file_before: str | None
-    """Where the key before is kept."""
+    """Path of the previous key."""
 
 
 def rotate(database: Database) -> Rotated:
@@ -298,7 +298,7 @@ def rotate(database: Database) -> Rotated:
         return _describe(database.write(lambda connection: _reseal(connection, address)))
     if find_key(address) is None:
         find_or_make_key(address)
-    # What an interrupted rotation left: after that the key before the last one is not needed.
+    # Completes an interrupted rotation; after that, the key before the last one is not needed.
     database.write(lambda connection: _reseal(connection, address))
     replace_key(address, base64.b64encode(secrets.token_bytes(32)).decode())
     counts = database.write(lambda connection: _reseal(connection, address))

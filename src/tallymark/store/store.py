@@ -187,7 +187,7 @@ class Store:
         self._held: dict[str, Lease] = {}
         """The leases of runs that go on here, by their ids."""
         self._left: dict[str, Lease] = {}
-        """Those of runs that broke off here, perhaps since the database could not be asked."""
+        """Leases of runs that broke off here, perhaps because the database was unavailable."""
 
     if not TYPE_CHECKING:  # a misspelt attribute is found by the type checker
 
@@ -209,7 +209,7 @@ class Store:
     def close(self) -> None:
         """Close the database, and give back the leases of runs that have not ended."""
         for lease in self._held.values():
-            with suppress(WorkFailed):  # else it runs out by itself
+            with suppress(WorkFailed):  # otherwise it runs out
                 self._database.write(partial(lease.hold, seconds=0))
         self._held.clear()
         if not self._is_share:

@@ -54,17 +54,17 @@ class TenantSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Settings of a tenant."""
 
     registration: Registration = DEFAULT_REGISTRATION
-    """Who may register agents: whom organisers make keys for, who was invited, or anybody."""
+    """How agents are registered: by organisers (closed), with an invitation, or openly."""
     agents_per_owner: _Count = 20
-    """How many agents an owner may register; organisers may give them more."""
+    """Maximal number of agents that an owner may register; organisers may add more."""
     registrations_per_address: _Count = 5
-    """How many agents may be registered openly from one address within a day."""
+    """Maximal number of open registrations from one address within a day."""
     limits: dict[str, _Rate] = {}
     """Requests a minute by class of routes, where the tenant has others than the server's."""
     traces: TraceSettings = TraceSettings()
-    """What is kept of production traces, and for how long."""
+    """Retention and redaction of production traces."""
     retention: Retention = Retention()
-    """For how many days everything else is kept."""
+    """Retention of everything else."""
 
 
 class Tenant(msgspec.Struct, frozen=True, kw_only=True):

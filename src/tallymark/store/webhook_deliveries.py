@@ -60,7 +60,7 @@ webhook_rows = Table(
     Column("state", CodePointText, nullable=False),
     Column("made_by", CodePointText, nullable=False),
     Column("created_at", FiniteFloat, nullable=False),
-    # What signs is sealed, as other secrets are.
+    # The signing secret is sealed, as other secrets are.
     Column("key_id", CodePointText, nullable=False),
     Column("sealed", LargeBinary, nullable=False),
     PrimaryKey("tenant", "id", name="pk_webhooks"),
@@ -74,7 +74,7 @@ webhook_deliveries = Table(
     Column("webhook", CodePointText, nullable=False),
     Column("id", CodePointText, nullable=False),
     Column("event", CodePointText, nullable=False),
-    # What happened, so that it is told once however often it is noticed.
+    # Identifies the event, so that it is sent once.
     Column("occasion", CodePointText, nullable=False),
     Column("body", CodePointText, nullable=False),
     Column("created_at", FiniteFloat, nullable=False),
@@ -95,7 +95,7 @@ webhook_deliveries = Table(
 )
 
 
-# Up to which entry of its log a challenge was told, and the record that was known then.
+# The last log entry of a challenge that was announced, and the record at that time.
 webhook_marks = Table(
     "webhook_marks",
     metadata,
@@ -116,7 +116,7 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True):
 
     event: str
     occasion: str
-    """Of two with the same, one is told."""
+    """Identifies the event: an occasion is sent once."""
     at: float
     data: dict[str, Any]
     challenge: str | None = None

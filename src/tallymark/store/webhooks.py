@@ -186,7 +186,7 @@ def _read_record(connection: Connection, kept: Row[Any]) -> dict[str, Any] | Non
         select(boards.c.agent, boards.c.place, boards.c.value, boards.c.score, boards.c.attempt)
         .join(challenges, challenges.c.id == boards.c.challenge_id)
         .where(challenges.c.id == kept.id, ~boards.c.frozen)
-        # By a rule that came meanwhile there is none yet: its places tell nothing of the others'.
+        # By a newer rule there is no record yet: its places cannot be compared with the old ones.
         .where(challenges.c.revision == kept.revision)
         .where(boards.c.agent.not_in(out), boards.c.value.is_not(None))
         .order_by(boards.c.place, boards.c.submitted_at, boards.c.attempt)
@@ -198,7 +198,7 @@ def _read_record(connection: Connection, kept: Row[Any]) -> dict[str, Any] | Non
 
 WebhookState = Literal["active", "paused"]
 MOST_WEBHOOKS = 20
-"""Of a tenant: each is one more request for everything that happens."""
+"""Per tenant: each is one more request for every event."""
 
 
 class Webhook(msgspec.Struct, frozen=True, kw_only=True):

@@ -72,7 +72,7 @@ def check_definition(connection: Connection, kept: StoredChallenge, findings: Fi
     told, should = (
         msgspec.to_builtins(each) for each in (kept.challenge, _decode(published.definition))
     )
-    # Defaults are left out: what only one of the two says is a difference as well.
+    # Defaults are left out, so a field that only one of the two has is a difference as well.
     findings.compare(_DEFINITIONS, kept.tenant, subject, told, dict.fromkeys(told) | should)
 
 
@@ -162,7 +162,7 @@ class _History:
         self._rows: Iterator[Row[Any]] = iter(connection.execute(query))
         self._ahead = next(self._rows, None)
         self._known: dict[int, list[Row[Any]]] = {}
-        """Of attempts that were not asked for yet, of the last agent."""
+        """Rows of the last agent whose attempts were not requested yet."""
 
     def read(self, page: Sequence[Row[Any]]) -> dict[int, list[Row[Any]]]:
         """Score of a page's attempts, oldest first."""
@@ -187,7 +187,7 @@ def _compare_attempt(
     }
     should: dict[str, Any] = {"score row": is_scored, "void": entry.get("void", False)}
     if is_scored and "began" in entry:
-        # Of what was loaded nobody need know more than the score.
+        # Loaded attempts need only a score.
         stored["evaluation"], should["evaluation"] = bool(row.evaluated), True
     if "state" in entry:
         stored["state"], should["state"] = row.state, entry["state"]

@@ -49,7 +49,7 @@ class _Freeze(NamedTuple):
     strategy: Strategy | None
     tries: Counter[str] | None
     rescored: bool
-    """Whether scores were given again since, so that what an attempt measured may be another."""
+    """True if scores were given again since, so that an attempt's numbers may have changed."""
 
 
 def check_frozen_rows(
@@ -275,7 +275,7 @@ def check_ratings(connection: Connection, tenant: str, findings: Findings) -> No
     newcomer = asdict(EloRating())
     for agent in sorted(stored.keys() | should.keys()):
         findings.note_checked("ratings")
-        # Who has played none need not have a row.
+        # Agents without a match need not have a row.
         pair = stored.get(agent, newcomer), should.get(agent, newcomer)
         findings.compare("ratings", tenant, f"the rating of {agent}", *pair)
     pairs = {pair: dict(zip(_PAIR, cell, strict=True)) for pair, cell in counts.cells()}

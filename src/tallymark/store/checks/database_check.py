@@ -186,8 +186,8 @@ def _check_challenge(
         check_boards(connection, kept, findings)
 
 
-# A word that is none of ours is InvalidInput, and what refers to nothing has no result. WorkFailed
-# is not among them: that is no row, but a database or a sandbox that does not answer.
+# Unknown words raise InvalidInput, dangling references NoResultFound. WorkFailed is not among them:
+# it is about a database or a sandbox that does not answer, not about a row.
 _UNREADABLE = (
     *(msgspec.MsgspecError, zstd.ZstdError, InvalidInput, NoResultFound),
     *(ArithmeticError, LookupError, TypeError, ValueError),

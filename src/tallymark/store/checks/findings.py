@@ -15,10 +15,10 @@ _LONGEST = 200
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
-    """What was compared: scores, boards, ratings, runs and others."""
+    """Kind of data: scores, boards, ratings, runs and others."""
     tenant: str
     subject: str
-    """Of whom or what, as people know it."""
+    """The object, as people know it."""
     field: str
     stored: Any
     computed: Any
@@ -32,11 +32,11 @@ class CheckReport(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a database check."""
 
     checked: dict[str, int]
-    """How many of each kind were looked at."""
+    """Number of objects checked, by kind."""
     skipped: dict[str, int]
-    """How many could not be computed again, by why."""
+    """Number of objects that could not be recomputed, by reason."""
     counts: dict[str, int]
-    """How many differences there are, by kind; none where all is well."""
+    """Number of differences, by kind; empty if there are none."""
     differences: tuple[Difference, ...]
     """The first hundred of each kind."""
 

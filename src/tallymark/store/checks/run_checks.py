@@ -97,7 +97,7 @@ def _score_again(record: RunRecord, tally: Tally) -> float | None:
         formula = run.tally.formula(record.score_formula, also=record.metrics)
     except TallymarkError:
         return None
-    # What only the run knew, as measures of a whole suite, is taken as it was stored.
+    # Metrics that only the run knew, such as measures of a whole suite, are taken as stored.
     values: dict[str, Any] = record.metrics | run.tally.metrics(formula.names)
     return run.tally.score(formula, values).score if values.keys() >= set(formula.names) else None
 

@@ -25,9 +25,9 @@ _ENTRANT = """
             WHERE own.challenge_id = c.id AND own.agent = c.agent AND own.state = 'entered')
     FROM (SELECT CAST(? AS BIGINT) AS id, CAST(? AS TEXT) AS agent) AS c
 """
-# What an organiser made void is given back, and the first that waits because of us is free. The
-# first alone: all that waits is scored in the end, and who could make attempts wait would have as
-# many as it liked.
+# Voided attempts are given back, and the first one that waits for the server is free. Only the
+# first: all waiting attempts are scored in the end, so an agent that could make attempts wait would
+# have as many as it liked.
 _COUNTS = """
     own.challenge_id = ? AND own.agent = ? AND own.voided_at IS NULL AND (
         NOT EXISTS (SELECT 1 FROM attempt_waits AS wait WHERE wait.attempt = own.key)
@@ -52,7 +52,7 @@ class Entrant:
 
     last_number: int
     first_number: int | None
-    """Of its attempts that are not void."""
+    """Lowest number among its attempts that are not void."""
     open_key: int | None
 
 
@@ -100,7 +100,7 @@ def _refuse_when_used_up(
         hint = "the challenge allows no further attempt"
         raise Conflict(f"{agent!r} has made {made} at {name!r}", hint=hint)
     if per_day is not None:
-        # If the attempt so many ago was made today, today's are used up.
+        # If the attempt `per_day` attempts ago was made today, today's are used up.
         day = at // _DAY
         if per_day == 0 or _find_entered_at(statements, kept, agent, per_day) // _DAY >= day:
             raise Conflict(

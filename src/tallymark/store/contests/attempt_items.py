@@ -30,7 +30,7 @@ class Verdict(NamedTuple):
 
 
 Judge: TypeAlias = Callable[["Attempt", "StoredChallenge"], Verdict | None]
-"""The verdict on a reported attempt, by the rule that counts; None where it cannot be told."""
+"""The verdict on a reported attempt by the current rule; None if there is none yet."""
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,8 +74,8 @@ class Report(_Item, frozen=True, kw_only=True):
     check: Callable[[Challenge], None] | None = None
     """Refuses what the challenge, as it is by now, does not take."""
     judge: Judge | None = None
-    """Called while nobody can change the rule, and all others wait: quick, and without effects.
-    None leaves the attempt submitted, as does whatever it raises."""
+    """Called with the challenge locked, while all others wait: it must be fast and without effects.
+    None, or any exception, leaves the attempt submitted."""
 
 
 class Finish(_Item, frozen=True, kw_only=True):
@@ -83,9 +83,9 @@ class Finish(_Item, frozen=True, kw_only=True):
 
     attempt: str
     verdict: Verdict | Callable[[StoredChallenge], Verdict]
-    """Known, or found while nobody can change the rule, and all others wait."""
+    """Given, or computed with the challenge locked, while all others wait."""
     revision: int | None = None
-    """That of the rule it was found by; None when that need not be checked."""
+    """Revision of the rule that gave the verdict; None if that need not be checked."""
     known: StoredAttempt | None = None
     """The attempt as read before, which saves looking up its challenge and agent."""
 

@@ -186,7 +186,7 @@ def _make_entry(
 _ID = re.compile(r"a([0-9]{1,18})")
 _METRIC_NAMES = tuple(name for name in Metrics.__struct_fields__ if name != "more")
 AGENT_BYTES_A_DAY = 256_000_000
-"""Of what is stored of an agent's submissions and witnessed spans: nobody fills the disk."""
+"""Limit for an agent's stored submissions and witnessed spans, so that no agent fills the disk."""
 TOO_MANY_BYTES = f"an agent may send {AGENT_BYTES_A_DAY:,} bytes a day, and they are used up"
 _SUM = "excluded.bytes + CASE WHEN agent_bytes.day = excluded.day THEN agent_bytes.bytes ELSE 0 END"
 _COUNT_BYTES = f"""

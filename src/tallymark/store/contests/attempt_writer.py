@@ -148,7 +148,7 @@ class AttemptWriter:
         self.challenges: dict[int, StoredChallenge | None] = {}
         """By key, those that this transaction has locked; None if it is gone."""
         self._challenge_ids: dict[tuple[str, str], int | None] = {}
-        # Of the driver's connection: what is in it never changes once it is committed.
+        # Cached with the driver's connection: committed versions never change.
         versions = connection.info.setdefault(_VERSIONS, {})
         if len(versions) > _MOST_VERSIONS:
             versions.clear()
@@ -302,7 +302,7 @@ class AttemptWriter:
         self._write(made, item.at, "reported", "entered", "submitted", actor=item.actor)
         verdict = None
         if item.judge is not None:
-            # Where it fails, the attempt stays submitted: who settles it finds out.
+            # After a failure the attempt stays submitted, and a worker scores it.
             with suppress(Exception):
                 verdict = item.judge(made.attempt, kept)
         if verdict is not None:
@@ -549,7 +549,7 @@ class AttemptWriter:
         """
         before, outcome, key = found.attempt, verdict.outcome, found.key
         if kept.frozen_at is None and kept.is_frozen(at):
-            # Before the board moves: the public keeps it as it was at the freeze.
+            # Before the board moves: the public sees it as it was at the freeze.
             self._write_log()
             board_rows.freeze_if_due(self._connection, kept, at)
             self.challenges[kept.id] = kept = replace(kept, frozen_at=at)

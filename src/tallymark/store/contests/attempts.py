@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.frozen_attempts import LaterActs
 
 _AT_ONCE = 100
-"""So many attempts that are late are ended together."""
+"""Number of expired attempts that are ended together."""
 
 
 class Attempts(TenantRows):
@@ -411,7 +411,7 @@ class Attempts(TenantRows):
         def work(connection: Connection) -> int:
             statements = QuickStatements(connection)
             if request.find_answer(statements) is None:
-                # Before the challenge is locked, as everywhere: so nobody waits in a circle.
+                # Before the challenge is locked, as everywhere: this order prevents deadlocks.
                 register_agents(connection, self._tenant, {each.agent for each in made}, at)
                 BulkLoad(connection, self._tenant, name, at).load(made, rated=rated)
                 request.keep_answer(statements, 0, at)

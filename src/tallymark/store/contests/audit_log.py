@@ -53,16 +53,16 @@ def act_as(actor: Actor | None) -> Iterator[None]:
 
 
 SYSTEM = "system"
-"""Who acts when no agent does."""
+"""The actor when no agent acts."""
 HIDDEN = "hidden"
 """In a note: what organisers alone may read, such as the words of a script that knows the truth."""
 ORGANISER = "organiser"
 OPERATOR = "operator"
-"""Who acts on accounts where no key was asked for: whoever may write to the database."""
+"""The actor on accounts without a key: it may write to the database."""
 SENT = "sent to a side"
 JUDGED = "verdicts given"
 PLAYED = frozenset({SENT, JUDGED})
-"""What happens in red against blue: told to who watches, and no act of anybody's."""
+"""Events of red against blue: shown to watchers, and acts of no person."""
 _NO_CHALLENGE = 0
 _LONGEST_REASON = 2000
 _AT_ONCE = 500
@@ -154,7 +154,7 @@ class LogEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     agent: str | None = None
     note: dict[str, Any] | None = None
     address: str | None = None
-    """From where; None where no server was asked."""
+    """The network address; None without a server."""
 
     @property
     def reason(self) -> str:
@@ -227,7 +227,7 @@ class AuditLog(TenantRows):
             select(contest_audit, challenges.c.name, attempts.c.agent)
             .outerjoin(challenges, challenges.c.id == contest_audit.c.challenge_id)
             .outerjoin(attempts, attempts.c.key == contest_audit.c.attempt)
-            # As the index says it: else the database reads all that attempts have written.
+            # In the words of the index: otherwise the database reads all entries of attempts.
             .where(contest_audit.c.tenant == self._tenant, text(f"({ACTS})"), *passes)
             .where(contest_audit.c.event.not_in(PLAYED))
             .order_by(contest_audit.c.seq.desc())

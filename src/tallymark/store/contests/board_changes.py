@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
 
 MOST_AGENTS = 200
-"""Of more agents at once, how many they are is told, and the top of the board."""
+"""If more agents change at once, only their number and the top of the board are sent."""
 TOP = 100
 _MOST_ENTRIES = 2000
 _MOVING = frozenset({"scored", "failed", "rescored", "voided", "unvoided"})
@@ -44,7 +44,7 @@ _MOVING = frozenset({"scored", "failed", "rescored", "voided", "unvoided"})
 _TELLING = TELLING | {"loaded", "resumed", "waiting"}
 """Events that the public does not hear of while its board is frozen."""
 _ACTS = frozenset({"published", "closed", "reopened", "frozen", "unfrozen", "rescored", "loaded"})
-"""What is done to a whole challenge and told to everybody, by name alone."""
+"""Acts on a whole challenge that everyone may know, by name alone."""
 _HARMLESS = frozenset({"closed", "reopened", "paused", "data failed"})
 _log = contest_audit.c
 
@@ -79,14 +79,14 @@ class BoardChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     seq: int
     challenge: str
     agents: int
-    """How many are on the board."""
+    """Number of agents on the board."""
     frozen: bool = False
     changed: tuple[PlaceNow, ...] = ()
     """Take these out of the list, then put each at its rank, the best first."""
     gone: tuple[str, ...] = ()
-    """Agents that are on the board no more."""
+    """Agents that left the board."""
     many: int = 0
-    """So many agents changed that they are not listed: look at the board again."""
+    """Number of changed agents if they are too many to list: load the board again."""
     top: tuple[PlaceNow, ...] | None = None
     """The first of the board, where all of it may have changed."""
     attempts: tuple[AttemptNow, ...] = ()
@@ -100,9 +100,9 @@ class Newest:
     challenge_id: int
     seq: int
     absent: tuple[int, float | None]
-    """How many agents are disqualified, and since when the last one is."""
+    """Number of disqualified agents, and the time of the last disqualification."""
     public: bool = False
-    """Whether strangers may know of it."""
+    """True if the challenge is public."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +244,7 @@ class _Side:
             if each.event == "scored":
                 scores[each.attempt] = (each.note or {}).get("score")
             state, void, frozen_at = each.state, each.voided_at, self._kept.frozen_at
-            if self._frozen and frozen_at is not None:  # as `frozen_attempts` says it
+            if self._frozen and frozen_at is not None:  # same rule as in `frozen_attempts`
                 state = "submitted" if (each.scored_at or 0.0) >= frozen_at else state
                 void = None if (void or 0.0) >= frozen_at else void
             found[each.attempt] = AttemptNow(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tallymark.store.contests.challenges import StoredChallenge
 
 Spot: TypeAlias = tuple[float, float, int]
-"""Where a row stands: place, submitted_at, attempt. No two rows of a board share a spot."""
+"""Position of a row: place, submitted_at, attempt. No two rows of a board share a spot."""
 SPOT = (boards.c.place, boards.c.submitted_at, boards.c.attempt)
 """The columns that order a board."""
 
@@ -114,7 +114,7 @@ def _insert_rows(connection: Connection, kept: StoredChallenge, agent: str | Non
     if agent is not None:
         counted += " AND agent = :agent"
         values["agent"] = agent
-    # Asked first, so that of a million attempts none is looked up in vain.
+    # Checked first: without voided attempts, none of a million is looked up.
     if connection.scalar(text(f"{_VOIDED} LIMIT 1"), {"id": kept.id}) is not None:
         counted += f" AND attempt NOT IN ({_VOIDED})"
     value = f"CAST({strategy.column} AS double precision)"

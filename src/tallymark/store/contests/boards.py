@@ -51,7 +51,7 @@ _SET_TRIES = (
     "UPDATE boards SET tries = tries + 1 WHERE challenge_id = ? AND frozen = FALSE AND agent = ?"
 )
 _AT_ONCE = 100
-"""Boards that a statement asks: SQLite takes 500 parts."""
+"""Boards per statement: SQLite takes 500 parts."""
 _ADMITTED = """ AND agent NOT IN (SELECT gone.agent FROM disqualified_agents AS gone
     JOIN challenges ON challenges.tenant = gone.tenant WHERE challenges.id = {key})"""
 _ROWS = "boards WHERE challenge_id = {key} AND frozen = {frozen}{admitted}"
@@ -359,7 +359,7 @@ class _ShownBoard:
     connection: Connection
     board: Board
     left_out: Subquery | None
-    """The spots and agents that are not shown; None where everybody is."""
+    """The spots and agents that are not shown; None if all are shown."""
 
     def count(self) -> int:
         """Number of agents shown."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     _Change: TypeAlias = Callable[[Connection, "StoredChallenge", float], _Columns]
 
 
-# The same are read again and again, and nobody changes them.
+# The same definitions are read again and again, and are never modified.
 _decode = lru_cache(maxsize=4096)(msgspec.json.Decoder(Challenge).decode)
 _STATE = ("revision", "frozen_at", "closed_at", "held_at", "unfrozen_at")
 _ALL = f"""
@@ -76,9 +76,9 @@ class StoredChallenge:
     """When the public board was copied."""
     closed_at: float | None
     held_at: float | None
-    """When an organiser froze the board, which stays so whatever is published."""
+    """Time at which an organiser froze the board; publishing does not change that."""
     unfrozen_at: float | None
-    """When an organiser let it move again, whatever freeze was planned for before."""
+    """Time at which an organiser unfroze it; freezes planned for earlier times are dropped."""
     challenge: Challenge
 
     @property
@@ -439,7 +439,7 @@ class Challenges(TenantRows):
                     named = json_text(msgspec.structs.replace(_decode(text), name=new))
                     changed = update(each).where(each.c.id == key).values(definition=named)
                     connection.execute(changed)
-            # Of another revision, so that nobody goes on with the definition of before.
+            # A new revision, so that nothing goes on with the old definition.
             facts = {"name": new, "revision": kept.revision + 1}
             connection.execute(update(table).where(table.c.id == kept.id).values(facts))
             audit_log.write_entry(connection, self._tenant, kept.id, None, entry)

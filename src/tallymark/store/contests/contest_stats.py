@@ -69,9 +69,9 @@ class AttemptNumbers(msgspec.Struct, frozen=True, kw_only=True):
     verified: bool
     submitted_at: float
     level: str
-    """How far its trajectory can be believed."""
+    """Trajectory level: none, claimed, consistent, witnessed or metered."""
     by_earlier_rule: bool = False
-    """Rescored after its board was frozen: the dimensions it had are not kept."""
+    """Rescored after its board was frozen: its earlier dimensions are not stored."""
 
 
 class ContestStats(TenantRows):

@@ -79,7 +79,7 @@ def _read_sqlite(
     numbers: Sequence[str],
     json: Mapping[str, Sequence[str]],
 ) -> Columns:
-    # What is missing comes as an infinity, which is never stored: iterating numpy takes numbers.
+    # NULL comes as an infinity, which is never stored: iterating numpy takes numbers.
     shown = ", ".join([*whole.values(), *(f"coalesce({each}, 9e999)" for each in numbers)])
     source = f"FROM attempt_scores WHERE {where} ORDER BY agent, submitted_at, attempt"
     pages = []
@@ -277,8 +277,8 @@ def _write(
     connection.exec_driver_sql(f"DROP TABLE {_FRESH}")
 
 
-# What SQLite joins in an UPDATE it first writes to a table of its own. An attempt without a score
-# by the formula keeps the one it had, until the caller has scored it by the same rule.
+# SQLite first writes the join of an UPDATE to a temporary table. An attempt without a score by the
+# formula keeps its score, until the caller has scored it by the same rule.
 _WRITE = {
     "sqlite": (
         """

@@ -36,7 +36,7 @@ def read_voids(connection: Connection, tenant: str) -> Voids:
     query = (
         select(log.attempt, log.event, log.at, challenges.c.frozen_at)
         .join(challenges, challenges.c.id == log.challenge_id)
-        # As the index says it: else the database reads all that attempts have written.
+        # In the words of the index: otherwise the database reads all entries of attempts.
         .where(log.tenant == tenant, text(f"({ACTS})"), log.event.in_((VOIDED, UNVOIDED)))
         .where(challenges.c.frozen_at.is_not(None))
         .order_by(log.seq)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _ENDED = ("scored", "failed", "expired", "withdrawn")
 _AT_ONCE = 500
-"""So many agents are folded by one query."""
+"""Number of agents folded by one query."""
 _FIELDS = tuple(asdict(EloRating()))
 _take_fields = attrgetter(*_FIELDS)
 _COUNTS = {1.0: 0, 0.5: 1, 0.0: 2}
@@ -83,8 +83,8 @@ _DEFINITION = "SELECT definition FROM challenge_versions WHERE id = ?"
 RESULT: ColumnElement[Any] = case(
     (attempts.c.state == "scored", attempt_scores.c.result), else_="loss"
 )
-"""What an attempt that has ended came to: without a score it is lost, or no score would be better
-than a bad one."""
+"""Result of an attempt that has ended: without a score it is a loss, otherwise no score would be
+better than a bad one."""
 
 
 def is_valid_now(table: FromClause) -> ColumnElement[bool]:
@@ -122,7 +122,7 @@ class EndedAttempt(NamedTuple):
     agent: str
     challenge_id: int
     name: str
-    """Of the challenge."""
+    """Name of the challenge."""
     version_id: int
     key: int
     match_at: float
@@ -193,7 +193,7 @@ def lock_ratings(statements: QuickStatements, agents: list[tuple[str, str]]) -> 
 
 def fold_agents(connection: Connection, tenant: str, agents: Iterable[str]) -> None:
     """Recompute ratings and counts of these agents from their attempts."""
-    # By name, as whoever else holds several: so they cannot wait for each other in a circle.
+    # In the order of names, as everywhere, to prevent deadlocks.
     names = iter(sorted(set(agents)))
     while some := list(islice(names, _AT_ONCE)):
         lock_ratings(QuickStatements(connection), [(tenant, agent) for agent in some])

@@ -83,7 +83,7 @@ class Ratings(TenantRows):
     """Ratings as they are shown. `as_frozen=False` shows those that a frozen board hides."""
 
     _folded: tuple[Any, _PubliclyKnown | None] = (None, None)
-    """What was last folded for those who know some challenges alone, and what it was made of."""
+    """Cache of the last ratings folded for `only` some challenges, with its key."""
 
     def elo(
         self,

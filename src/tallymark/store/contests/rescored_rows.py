@@ -85,12 +85,12 @@ class ComputedOutcomes:
     """Outcomes computed in Python: rows to be staged, and the attempts without a score."""
 
     most: int
-    """How many reasons are kept."""
+    """Maximal number of stored reasons."""
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     undefined: int = 0
     reasons: list[Undefined] = field(default_factory=list)
     had_score: int = 0
-    """How many had a score before."""
+    """Number of attempts that had a score before."""
 
     def add(
         self,
@@ -107,7 +107,7 @@ class ComputedOutcomes:
                 self.undefined += 1
                 if len(self.reasons) < self.most:
                     which = {"attempt": attempt.id, "agent": attempt.agent}
-                    # Who rescores is the organiser, who may know why.
+                    # Rescoring is done by the organiser, who may see the reason.
                     self.reasons.append(Undefined(**which, reason=each[0].reason or error))
 
     def copy(self) -> ComputedOutcomes:

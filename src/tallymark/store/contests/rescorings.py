@@ -66,11 +66,11 @@ if TYPE_CHECKING:
 
 _PAGE = 500
 _Place: TypeAlias = tuple[str, int]
-"""Of an attempt among those of a challenge: its agent and number."""
+"""Position of an attempt at a challenge: its agent and number."""
 _START: _Place = ("", 0)
 _SHOWN = 100
 OnProgress = Callable[[int, int | None], None]
-"""Told how many attempts are scored, and how many there are."""
+"""Called with the number of scored attempts and the total."""
 _RankedAttempt = tuple[int, int, float | None]
 """An agent's rank, and the key and score of its best attempt."""
 _decode_evaluation = msgspec.json.Decoder(Evaluation).decode
@@ -148,7 +148,7 @@ class Rescorings(TenantRows):
             )
             pairs = _read_pairs(connection.execute(failed))
             page = [each for each in pairs if _is_paused(each[0])]
-        # What was never tried first: the others may end the plugin again.
+        # Untried attempts first: the others may end the plugin again.
         page.sort(key=lambda each: _find_stop(each[0]) != "paused")
         if page:
             computed.add(ruling.id, page, rescorer(page))

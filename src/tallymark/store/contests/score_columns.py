@@ -53,14 +53,14 @@ _MOST_CHANGES = 20_000
 """After more entries than this, all is read again."""
 _SOME = 500
 _HARMLESS = frozenset({"closed", "reopened", "paused", "data failed"})
-"""What is done to a whole challenge and changes none of its numbers."""
+"""Acts on a whole challenge that change none of its numbers."""
 _ORDER = ("submitted_at", "attempt")
 _BOARD_ORDER = ("place", "submitted_at", "attempt")
 _BOARD_COLUMNS = (*_BOARD_ORDER, "value", "score")
 _KINDS = {"agent": np.int32, "attempt": np.int64}
 _scores = attempt_scores.c
 _NAME_BYTES = 180
-"""What an agent's name takes in a list and a dictionary."""
+"""Approximate memory of an agent's name in a list and a dictionary."""
 _ZEROED = '%"constraint_effect":"zero"%'
 
 
@@ -89,7 +89,7 @@ class ScoreColumns:
     places: dict[str, int] = field(default_factory=dict)
     """The number of each agent."""
     owners: dict[str, str] | None = None
-    """Whose the agents are, where a board shows the best of each owner alone."""
+    """Owners of agents, if a board shows only the best agent of each owner."""
     owners_seq: int = -1
     """The last entry of the tenant's log by which they are known."""
 
@@ -281,7 +281,7 @@ def _hash_agents(connection: Connection, mine: str) -> tuple[list[str], NDArray[
         seed += 1
 
 
-# What counts of it
+# Rows that count
 
 
 def _find_left_out(

@@ -50,12 +50,12 @@ challenges = Table(
     # When the public board was copied; NULL while the public sees the live one.
     Column("frozen_at", FiniteFloat),
     Column("definition", CodePointText, nullable=False),
-    # What organisers did by hand: closed it; froze its board, whatever is published since; let it
-    # move again, whatever freeze was due before.
+    # Acts of organisers: closed; frozen, whatever is published since; unfrozen, whatever freeze was
+    # due before.
     Column("closed_at", FiniteFloat),
     Column("held_at", FiniteFloat),
     Column("unfrozen_at", FiniteFloat),
-    # Of the definition, for those who must not decode it: NULL is its default.
+    # From the definition, for queries that do not decode it: NULL is its default.
     Column("visibility", CodePointText),
     Column("one_per", CodePointText),
     Index("ux_challenges_name", "tenant", "name", unique=True),
@@ -105,9 +105,9 @@ boards = Table(
     ),
     sqlite_with_rowid=False,
 )
-# Of a board that came since it last counted PostgreSQL expects no more than a row, by either index,
-# and of two that promise the same takes the younger. So that it never looks for an agent by going
-# through a whole board, the key is the younger one, and what boards are known by is not counted.
+# For a board made since its last ANALYZE, PostgreSQL expects at most one row by either index, and
+# of two equally good ones it takes the newer. The primary key is made the newer one, and its first
+# columns get no statistics, so that an agent is never searched through a whole board.
 _by_the_key = DDL("""
     ALTER TABLE boards DROP CONSTRAINT pk_boards,
         ADD CONSTRAINT pk_boards PRIMARY KEY (challenge_id, frozen, agent),
@@ -116,7 +116,7 @@ _by_the_key = DDL("""
 event.listen(boards, "after_create", _by_the_key.execute_if(dialect="postgresql"))
 
 
-# Both follow from `attempts`, and are kept so that nobody need count: see `matches`.
+# Both are derived from `attempts`, and stored to save counting: see `matches`.
 ratings = Table(
     "ratings",
     metadata,
@@ -144,8 +144,8 @@ rating_pairs = Table(
 )
 
 
-# Agents whose attempts have cost processes of a plugin, by the hash of its code: one that is mended
-# begins anew.
+# Agents whose attempts ended processes of a plugin, by the hash of its code: a fixed plugin starts
+# at zero.
 plugin_pauses = Table(
     "plugin_pauses",
     metadata,
@@ -161,7 +161,7 @@ plugin_pauses = Table(
 )
 
 
-# Their attempts, ratings and places stay as they are, and whoever reads leaves them out.
+# Attempts, ratings and places of disqualified agents stay; readers leave them out.
 disqualified = Table(
     "disqualified_agents",
     metadata,
@@ -171,7 +171,7 @@ disqualified = Table(
     PrimaryKeyConstraint("tenant", "agent", name="pk_disqualified_agents"),
 )
 ACTS = "contest_audit.attempt IS NULL OR contest_audit.event IN ('voided', 'unvoided')"
-"""Of the log, what was done to more than an attempt, or to one by an organiser."""
+"""Entries about more than an attempt, or acts of an organiser on one."""
 
 contest_audit = Table(
     "contest_audit",
@@ -187,10 +187,10 @@ contest_audit = Table(
     Column("before", CodePointText),
     Column("after", CodePointText),
     Column("note", JsonText),
-    Column("address", CodePointText),  # from where; NULL where no server was asked
+    Column("address", CodePointText),  # network address; NULL without a server
     Index("ix_contest_audit", "challenge_id", "attempt"),
     partial_index("ix_contest_audit_acts", "tenant", "seq", where=ACTS),
-    # A challenge's entries in order: whoever follows it goes on after the last one seen.
+    # A challenge's entries in order: followers continue after the last one seen.
     Index("ix_contest_audit_order", "challenge_id", "seq"),
     sqlite_autoincrement=True,
 )
@@ -207,7 +207,7 @@ agents = Table(
     Column("handle_look", CodePointText, nullable=False),
     Column("name_look", CodePointText, nullable=False),
     Column("created_at", FiniteFloat, nullable=False),
-    Column("owner", CodePointText),  # whose keys may speak for it; NULL where nobody said
+    Column("owner", CodePointText),  # whose keys may act for it; NULL without an owner
     PrimaryKeyConstraint("tenant", "handle", name="pk_agents"),
     Index("ux_agents_handle_look", "tenant", "handle_look", unique=True),
     Index("ux_agents_name_look", "tenant", "name_look", unique=True),
@@ -225,7 +225,7 @@ tracks = Table(
 )
 
 
-# What a model that judges said, by the hash of what it was asked: asked again, it says the same.
+# Answers of judge models, by the hash of the question: the same question gets the same answer.
 judge_answers = Table(
     "judge_answers",
     metadata,
@@ -261,7 +261,7 @@ attempts = Table(
     Column("scored_at", FiniteFloat),
     Column("verified", Boolean, nullable=False),
     Column("memoryless", Boolean, nullable=False),
-    # How far its trajectory can be believed: see `TrajectoryLevel`.
+    # Trajectory level: see `TrajectoryLevel`.
     Column("trajectory_level", CodePointText, nullable=False, server_default="none"),
     # When it was submitted, withdrawn or ran out of time, which orders its agent's matches. NULL
     # while it is open, and where it was loaded as no match.
@@ -277,9 +277,9 @@ attempts = Table(
 )
 
 
-# One row for every attempt that was scored or failed. SQLite keeps the rows in the order of the
-# key, in which ties are broken, so that the best of every agent is found in one pass without
-# sorting. The score is by the rule of `scoring`.
+# One row for every attempt that was scored or failed. SQLite clusters the rows by the key, in which
+# ties are broken, so that the best of every agent is found in one pass without sorting. The score
+# is by the rule of `scoring`.
 attempt_scores = Table(
     "attempt_scores",
     metadata,
@@ -307,7 +307,7 @@ attempt_scores = Table(
         "challenge_id", "agent", "submitted_at", "attempt", name="pk_attempt_scores"
     ),
     sqlite_with_rowid=False,
-    # On PostgreSQL, room beside each row for its next version: a rescoring then writes no index.
+    # On PostgreSQL, free space for the next version of each row: a rescoring then writes no index.
     info={"fillfactor": 50},
 )
 is_own_score = and_(
@@ -331,7 +331,7 @@ attempt_details = Table(
     Column("reported", Text),  # JSON, the metrics of a trusted system
     Column("details", Text),  # JSON, Outcome.details
     Column("evaluation", Text),  # JSON, Evaluation: what rescoring begins with
-    Column("steps_digest", CodePointText),  # of the steps in it: nobody's are another's too
+    Column("steps_digest", CodePointText),  # of its steps: no two agents may send the same ones
     Column("packed_trajectory", LargeBinary),  # JSON
     partial_index(
         "ix_attempt_details_steps", "tenant", "steps_digest", where="steps_digest IS NOT NULL"
@@ -339,7 +339,7 @@ attempt_details = Table(
 )
 
 
-# Why an attempt is still submitted: at the last try something of ours failed.
+# Why an attempt is still submitted: a failure of the server at the last try.
 attempt_waits = Table(
     "attempt_waits",
     metadata,
@@ -450,7 +450,7 @@ agent_bytes = Table(
 )
 
 
-# What a tenant's tokens are made of.
+# Secret from which a tenant's tokens are derived.
 witness_secrets = Table(
     "witness_secrets",
     metadata,

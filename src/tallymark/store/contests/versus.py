@@ -158,7 +158,7 @@ class VersusRows(TenantRows):
             return [_read_submission(row) for row in found]
 
     def find(self, challenge: str, submission: int) -> SideSubmission:
-        if not 0 < submission < _BEYOND:  # of which no database would let itself be asked
+        if not 0 < submission < _BEYOND:  # larger numbers do not fit the column
             raise explain_unknown_submission(challenge, submission)
         with self._database.read() as connection:
             kept = challenges.find_challenge(connection, self._tenant, challenge)
@@ -408,7 +408,7 @@ def _list_changes(ruling: Ruling, judge: str, at: float) -> dict[str, Any]:
 def _store_ruling(
     connection: Connection, tenant: str, verdict: BreachVerdict, change: dict[str, Any]
 ) -> bool:
-    # Of judges that race, the last condition lets one change the row.
+    # If judges race, the last condition lets one of them change the row.
     statement = update(versus_verdicts).where(
         versus_verdicts.c.tenant == tenant,
         versus_verdicts.c.red == verdict.red,

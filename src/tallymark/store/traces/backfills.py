@@ -57,7 +57,7 @@ rule_backfills = Table(
     Column("until", FiniteFloat, nullable=False),
     Column("state", CodePointText, nullable=False),  # running, done, cancelled or superseded
     Column("job", CodePointText, nullable=False),  # jobs.id
-    Column("expected", Integer, nullable=False),  # traces to be scored, as it was said before
+    Column("expected", Integer, nullable=False),  # estimated number of traces to be scored
     Column("expected_cost", FiniteFloat),
     Column("last_key", RowKey, nullable=False),  # traces.key up to which all are queued
     Column("queued", Integer, nullable=False),

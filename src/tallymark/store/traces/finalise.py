@@ -87,7 +87,7 @@ class _Merged(NamedTuple):
     is_new: bool
     facts: TraceFacts
     bodies: list[tuple[str, int, bytes]]
-    """Those of the new version: format, spans, body."""
+    """Segments of the new version: format, spans, body."""
     bytes: int
 
 
@@ -169,7 +169,7 @@ def _write_version(connection: Connection, due: _Due, merged: _Merged, now: floa
     labels = msgspec.json.encode(ids).decode()
     values: tuple[Any, ...] = (version, now, merged.is_new, *columns, labels, merged.bytes)
     if not statements.run(_SET_VERSION, *values, due.key, due.segments):
-        return  # something has come, or somebody was quicker
+        return  # spans have arrived, or another server was quicker
     if labels != due.labels or columns[0] != due.started_at:
         remove_trace_labels(statements, due.key, due.started_at, due.labels)
         write_trace_labels(statements, due.tenant, due.key, columns[0], ids)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 DECIDED = ("scored", "failed", "filtered", "not_drawn", "capped")
-"""What may become of a trace by a rule, once nothing is waited for."""
+"""Final decisions of a rule about a trace."""
 
 rule_day_rows = Table(
     "rule_days",
@@ -53,7 +53,7 @@ _MAKE = (
     f" VALUES (?, ?, ?{', 0' * len(_AMOUNTS)}) ON CONFLICT DO NOTHING"
 )
 _ROUNDING = 1e-9
-"""What sums of cents and their parts may be wrong by: it is far less than any verdict costs."""
+"""Rounding error of sums of costs: far less than any verdict costs."""
 
 
 class RuleDay(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +168,7 @@ class DayAccount:
             return
         values["reserved_count"] = max(0, values["reserved_count"] - 1)
         left = values["reserved_cost"] - reserved
-        # Nothing is left of nobody: what sums of floats were wrong by ends here.
+        # Without reservations, rounding errors of the sum are dropped.
         values["reserved_cost"] = max(0.0, left) if values["reserved_count"] else 0.0
 
     def count(self, decision: str) -> None:

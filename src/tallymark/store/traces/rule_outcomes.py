@@ -61,7 +61,7 @@ trace_decisions = Table(
     Column("backfill", RowKey, nullable=False),  # rule_backfills.id; 0 is as it came
     Column("day", CodePointText),  # rule_days.day on whose account it is
     Column("reserved", FiniteFloat),  # US dollars, while it is being scored
-    Column("cost", FiniteFloat),  # what it came to
+    Column("cost", FiniteFloat),  # the actual cost
     PrimaryKeyConstraint("trace", "version", "rule_version", name="pk_trace_decisions"),
     Index("ix_trace_decisions_rule", "rule", "at"),
     partial_index(
@@ -88,8 +88,8 @@ _SEEN = ManyQuery(
     _PAIRS,
 )
 _SAID = ("rule_version", "tenant", "rule", "decision", "reason", "at", "backfill")
-# Of traces that have a new version by now, nothing is written: that one is looked at next. Without
-# WITH, behind which Python's SQLite does not count rows: what is said of all stands behind {given}.
+# Traces with a newer version are skipped: that version is looked at next. Without WITH, because
+# Python's SQLite counts no rows then: the common values follow {given}.
 _INSERT = (
     f"INSERT INTO trace_decisions ({', '.join(_SAID)}, trace, version, tries, due_at)"  # noqa: S608
     f" SELECT {', '.join(f'c.{name}' for name in _SAID)}, t.key, t.version, 0, {{due}}"
@@ -98,7 +98,7 @@ _INSERT = (
     " WHERE t.version = given.version AND t.tenant = c.tenant ON CONFLICT {conflict}"
 )
 _DUE_AT = "CASE WHEN t.last_at + c.quiet > c.at THEN t.last_at + c.quiet ELSE c.at END"
-# A backfill takes up again what a cap of another day had kept out.
+# A backfill takes traces again that a cap of another day had excluded.
 _CAPPED_AGAIN = (
     "(trace, version, rule_version) DO UPDATE SET decision = 'waiting', reason = excluded.reason,"
     " at = excluded.at, due_at = excluded.due_at, backfill = excluded.backfill"
@@ -146,8 +146,8 @@ _END = (
 _ENDS = {
     False: "(trace, version) IN (SELECT w.trace, w.version FROM wanted w) AND rule_version = ?"
     " AND decision = 'waiting'",
-    # Each is looked up, however many PostgreSQL believes there are. The rule is locked meanwhile,
-    # so nobody moves them.
+    # Each row is looked up, whatever PostgreSQL's statistics. The rule is locked, so rows do not
+    # move.
     True: "ctid = ANY(ARRAY(SELECT f.place FROM wanted w CROSS JOIN LATERAL (SELECT d.ctid AS place"
     " FROM trace_decisions d WHERE d.trace = w.trace AND d.version = w.version"
     " AND d.rule_version = ? AND d.decision = 'waiting' OFFSET 0) AS f))",
@@ -183,7 +183,7 @@ class DueTrace(msgspec.Struct, frozen=True, gc=False):
     day: str | None
     reserved: float | None
     cost: float | None
-    """What was spent on it before, and came to nothing."""
+    """Cost of earlier, failed tries."""
     newest: int
     """The version that the trace has by now."""
     started_at: float
@@ -216,7 +216,7 @@ class Outcome(msgspec.Struct, frozen=True, gc=False):
     reason: str
     scores: tuple[KeptScore, ...] = ()
     cost: float | None = None
-    """US dollars that are known to be spent; None where a judge did not tell."""
+    """Known cost in US dollars; None if a judge did not report it."""
     again_at: float | None = None
 
 
@@ -234,7 +234,7 @@ class Granted(NamedTuple):
 
     traces: list[DueTrace]
     postponed: int
-    """Those that wait for what others have set aside."""
+    """Traces that wait for the reservations of others."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,7 +257,7 @@ class DecisionEntry(Decision, frozen=True, kw_only=True):
     """A decision as lists show it."""
 
     place: tuple[float, int, int, int]
-    """Where the next page begins."""
+    """Position of this entry, for the next page."""
 
 
 class RuleOutcomes(TenantRows):

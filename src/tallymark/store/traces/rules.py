@@ -51,7 +51,7 @@ rule_rows = Table(
     Column("owner", CodePointText, nullable=False),
     Column("created_at", FiniteFloat, nullable=False),
     Column("changed_at", FiniteFloat, nullable=False),
-    # What keeps it from scoring, for how many tries, and when it is tried again.
+    # The obstacle to scoring, the number of failed tries, and the time of the next one.
     Column("trouble", CodePointText),
     Column("failures", Integer, nullable=False),
     Column("again_at", FiniteFloat),
@@ -77,14 +77,14 @@ RuleState = Literal["active", "paused", "deleted"]
 _IS_THERE = text("rules.state <> 'deleted'")
 """The condition of `ux_rules_name`, literally: bound parameters would not use it."""
 _OWNER = "owner"
-"""Who acts where nobody is known: whoever has the database."""
+"""The actor of a command, which has the database itself."""
 _SHOWN = ("id", "name", "state", "owner", "created_at", "changed_at", "trouble", "again_at")
 # A trace is looked at again by the new version, unless a backfill had brought it.
 _UNDECIDE = (
     "UPDATE traces SET undecided = true WHERE key IN (SELECT trace FROM trace_decisions"
     " WHERE rule = ? AND decision = 'waiting' AND backfill = 0 AND reserved IS NULL)"
 )
-# What is being scored for money ends by the version that began it.
+# Traces with a reservation are finished by the version that began them.
 _LET_GO = (
     "UPDATE trace_decisions SET decision = 'filtered', reason = ?, due_at = NULL, at = ?"
     " WHERE rule = ? AND decision = 'waiting' AND reserved IS NULL"
@@ -99,7 +99,7 @@ FORMULA_NAMES: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("spans", "model_calls", "tool_calls", "errors"), (0.0, math.inf)),
     "failed": (0.0, 1.0),
 }
-"""What formulas of rules may use. `latency` is the duration, in seconds; `failed` is 1 or 0."""
+"""Names in formulas of rules. `latency` is the duration, in seconds; `failed` is 1 or 0."""
 
 
 def read_formula_values(columns: Mapping[str, Any]) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class RuleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     judge: dict[str, Any] | None = None
     formula: str | None = None
     undefined: float | None = None
-    """What a formula is worth where it is undefined; None: it fails."""
+    """Value of an undefined formula; None: it fails."""
     filter: str = ""
     rate: float = 100.0
     """Percent of the traces that meet the filter."""
@@ -131,9 +131,9 @@ class RuleDefinition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     quiet: float = 0.0
     """Seconds without new spans, where that is more than what settles a trace."""
     reserve: float | None = None
-    """US dollars to set aside for each trace, where prices do not tell."""
+    """US dollars to reserve for each trace, if prices are unknown."""
     folder: str | None = None
-    """Where its files are: whoever wrote it has the database. None: somebody sent it."""
+    """Folder of its files, for a rule made by a command. None: it was sent to a server."""
 
     @property
     def digest(self) -> str:
@@ -152,7 +152,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     changed_at: float
     trouble: str | None
-    """What keeps it from scoring."""
+    """The current obstacle to scoring."""
     again_at: float | None
     version: int
     version_id: int

@@ -101,7 +101,7 @@ _UNSETTLED = ManyQuery(
 )
 _BODIES = "SELECT number, version, format, body FROM trace_segments WHERE trace = ?"
 _MOST_COPIES = 4
-"""A trace is not looked through for spans that came twice when it has so many times its limit."""
+"""Traces beyond this multiple of their limit are not searched for duplicate spans."""
 _SEGMENT_NAMES = ("trace", "number", "tenant", "version", "at", "format", "spans", "body")
 _CHANGING = ("segments", "last_at", "due_at", *FACT_NAMES, "labels", "lost", "bytes")
 CHANGE = f"UPDATE traces SET {', '.join(f'{name} = ?' for name in _CHANGING)} WHERE key = ?"  # noqa: S608
@@ -126,7 +126,7 @@ class _Row:
     bytes: int = 0
     lost: Lost = Lost()  # noqa: RUF009 (frozen)
     labels: str = "[]"
-    """As stored; and the start that they were stored with."""
+    """As stored; below, the start that they were stored with."""
     labelled_at: float = 0.0
 
 

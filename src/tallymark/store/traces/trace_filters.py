@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from tallymark.traces.trace_query import Term, TraceQuery
 
 _FEW = 2_000
-"""So many traces are looked up one by one and sorted."""
+"""Up to this many traces are looked up one by one and sorted."""
 _FEW_ROWS = 5_000
-"""Where the index is of the traces themselves, which need not be looked up then."""
+"""The same for an index of the traces themselves, which saves the lookup."""
 _MOST_LABELS, _MOST_ASKED = 1_000, 4
-"""Of labels that fit a glob: an index gives the traces of so many, and a trace is asked for so few.
-Where there are more, its own columns tell."""
+"""Limits for labels that match a glob: an index scan takes the traces of the first number, and a
+single trace is compared with the second. Beyond these, the trace's own columns are compared."""
 _ASKS = 2
 """Looks into an index that a score takes, or a list of labels."""
 _LISTS = {"model": "t.models", "tool": "t.tools", "tag": "t.tags"}
@@ -52,9 +52,9 @@ class Condition:
     text: str
     values: tuple[Any, ...] = ()
     by_place: bool = False
-    """It asks another table, and needs no more than `t.started_at` and `t.key`."""
+    """It queries another table, and needs only `t.started_at` and `t.key`."""
     asks: int = 0
-    """What it takes for a row, beyond comparing columns: about so many looks into an index."""
+    """Approximate number of index lookups per row, in addition to comparing columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +66,12 @@ class Way:
     key: str
     """The column that has the keys of traces; `key` where it is the table of traces itself."""
     meets: Condition
-    """What is true of all of them, or of those that fit."""
+    """Condition that holds for all of the rows, or for those that match."""
     is_few: bool = False
     label: int | None = None
     """One label alone: then its traces come by time."""
     oldest: float = 0.0
-    """Of a label: where the newest few of them end."""
+    """For a label: start of the last of the newest few traces."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class TraceFilter:
     conditions: tuple[Condition, ...]
     ways: tuple[Way, ...] = field(default=())
     times: tuple[Condition, ...] = field(default=())
-    """Those of time alone, of a bare `started_at`: where a walk along it begins and ends."""
+    """Conditions on a bare `started_at`: where a walk along time begins and ends."""
     empty: bool = False
     """Nothing can fit: a label that no trace has."""
 
@@ -133,8 +133,7 @@ class _Compiler:
     def __init__(self, statements: QuickStatements, tenant: str, *, row_by_row: bool) -> None:
         self._statements = statements
         self._tenant = tenant
-        # PostgreSQL would join what is asked of each of a few rows as if it were asked of all; an
-        # offset, even of nothing, keeps it from that.
+        # OFFSET 0 stops PostgreSQL from joining, as if for all rows, what is looked up for a few.
         self._fence = " OFFSET 0" if row_by_row and statements.is_postgres else ""
         self._labels: dict[Term, list[int] | None] = {}
 
@@ -147,7 +146,7 @@ class _Compiler:
         if term.field in TIMES:
             return Condition(f"t.{_write_time(term)}", (term.values[0],))
         if term.field == "status":
-            # Written out: an index of errors alone is only used for what says so.
+            # Written as literals: a partial index of errors is only used for its own condition.
             kinds = ", ".join(f"'{each}'" for each in term.values if each in CHOICES["status"])
             return Condition(f"t.status IN ({kinds})" if "," in kinds else f"t.status = {kinds}")
         if term.field == "state":
@@ -213,7 +212,7 @@ class _Compiler:
         else:
             compared = _compare("s.value", term)
             fits, values, sign = compared.text, compared.values, ""
-        # A plus keeps SQLite from any other index than that of the trace.
+        # A plus limits SQLite to the index of the trace.
         plus = "" if self._statements.is_postgres else "+"
         counted = write_counted(self._statements, self._tenant, term.field, f"{plus}s.")
         return Condition(
@@ -258,7 +257,7 @@ class _Compiler:
             return self._go_along("ux_traces_id", meets, fits.text, fits.values)
         if term.field.startswith(SCORES) and term.values[0] not in ("any", "none"):
             fits = _compare("value", term)
-            # Those of rules are most: with a few of others among them, all can fit.
+            # Most scores are of rules: with a few of people among them, all can match.
             people = f" AND {_ORIGIN[True]}" if term.field.startswith(PEOPLE) else ""
             source = Condition(
                 f"FROM trace_scores WHERE tenant = ? AND name = ? AND is_current{people}"

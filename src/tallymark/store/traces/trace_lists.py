@@ -32,7 +32,7 @@ _PIECE = 500
 _PIECES = (1_000, 3_000, 11_000)
 """Rows of the index by time that are looked at for one page, as long as it is not full."""
 _MOST_ASKS = 20_000
-"""Looks into an index for one page, where other tables tell."""
+"""Maximal index lookups in other tables for one page."""
 MOST_SCANNED = 20_000
 """Traces whose spans are opened for one page; the next page goes on behind them."""
 _BODIES = ManyQuery(
@@ -40,7 +40,7 @@ _BODIES = ManyQuery(
     (("trace", "bigint"),),
 )
 TracePlace = tuple[float, int]
-"""Where a page ends: the start and the key of its last trace."""
+"""End of a page: the start and the key of its last trace."""
 
 
 class RecordPage(NamedTuple):
@@ -48,10 +48,10 @@ class RecordPage(NamedTuple):
 
     items: list[TraceRecord]
     next: TracePlace | None
-    """Where to go on; None at the end."""
+    """Place to continue at; None at the end."""
     scanned: int | None = None
-    """How many traces were looked at one by one, where no index could tell: then a page may be
-    short, and `next` goes on behind them."""
+    """Number of traces examined one by one, if no index could be used: the page may be short, and
+    `next` continues after them."""
 
 
 class ScoredTrace(NamedTuple):
@@ -93,7 +93,7 @@ class _Walked(NamedTuple):
 
     rows: list[tuple[Any, ...]]
     rest: TracePlace | None = None
-    """Where it was left; None at the end of the index."""
+    """Place to continue at; None at the end of the index."""
     looked: int = 0
 
 
@@ -131,7 +131,7 @@ class _Path(NamedTuple):
     key: str
     where: Condition
     meets: Sequence[Condition]
-    """What must be true of each."""
+    """Conditions on each trace."""
 
     @property
     def pieces(self) -> Sequence[int]:
@@ -183,12 +183,12 @@ def _read_piece(
         table, order = path.table, "t"
         where = join_conditions((where, *path.meets))
     else:
-        # What other tables tell is asked before the trace is looked up.
+        # Conditions on other tables come before the lookup of the trace.
         places = f"SELECT started_at, {path.key} AS key FROM {path.table} WHERE {where.text}"  # noqa: S608
         asked = [each for each in path.meets if each.by_place]
         fits = join_conditions((Condition("true"), *asked))
         table = f"(SELECT t.started_at, t.key FROM ({places}) AS t WHERE {fits.text}) AS p"  # noqa: S608
-        # Each database is told in its own way to look traces up one by one.
+        # Makes each database look traces up one by one.
         if statements.is_postgres:
             table += ", LATERAL (SELECT * FROM traces WHERE key = p.key OFFSET 0) AS t"
         else:

@@ -92,11 +92,11 @@ traces = Table(
     Column("tools", Text, nullable=False),
     Column("tags", Text, nullable=False),
     Column("labels", Text, nullable=False),  # labels.id of all that it has in `trace_labels`
-    Column("error", CodePointText),  # the first that a span tells, shortened
+    Column("error", CodePointText),  # the first of its spans, shortened
     Column("asked", CodePointText),  # its input and its answer, shortened
     Column("answered", CodePointText),
     Column("lost", Text),  # JSON, what was cut or refused, by kind; NULL when it is whole
-    Column("bytes", BigInteger, nullable=False),  # of its segments as they are kept
+    Column("bytes", BigInteger, nullable=False),  # of its stored segments
     Index("ux_traces_id", "tenant", "trace_id", unique=True),
     Index("ix_traces_started", "tenant", "started_at", "key"),
     Index("ix_traces_duration", "tenant", "duration"),
@@ -169,7 +169,7 @@ _encode = msgspec.json.Encoder().encode
 _read_list = msgspec.json.Decoder(tuple[str, ...]).decode
 _read_lost = msgspec.json.Decoder(Lost).decode
 LISTED = tuple(name for name in ROW_NAMES if name not in ("tenant", "labels", "bytes", "undecided"))
-"""What a list reads."""
+"""Columns that a list reads."""
 
 
 class TraceOverview(msgspec.Struct, frozen=True, kw_only=True):
@@ -212,7 +212,7 @@ class TraceRecord(TraceOverview, frozen=True, kw_only=True):
     """A trace as lists show it: everything but its spans."""
 
     key: int
-    """Of the row: for other tables, and for cursors."""
+    """Key of the row: for other tables, and for cursors."""
 
 
 def write_facts(facts: TraceFacts, at: float) -> tuple[Any, ...]:
@@ -318,7 +318,7 @@ _FIND_LABELS = (
     "SELECT l.tenant, l.kind, l.value, l.id FROM {given} JOIN labels l"
     " ON l.tenant = given.tenant AND l.kind = given.kind AND l.value = given.value"
 )
-# Held until the end: whoever removes labels that no trace has must not remove these.
+# Locked until the end, so that labels without traces are not removed now.
 _FIND_AND_LOCK_LABELS = f"{_FIND_LABELS} ORDER BY l.id FOR KEY SHARE OF l"
 _ADD_LABELS = (
     "INSERT INTO labels (tenant, kind, value) SELECT given.tenant, given.kind, given.value"

@@ -104,7 +104,7 @@ class StoredScore(msgspec.Struct, frozen=True, kw_only=True):
     rule_version: int = PERSON
     name: str
     author: str = ""
-    """Who scored it; '' is a rule."""
+    """The person who scored it; '' is a rule."""
     rule: int = PERSON
     value: float | None
     label: str | None = None

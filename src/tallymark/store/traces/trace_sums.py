@@ -27,7 +27,7 @@ MEASURES: Final = {
     "tokens": "t.tokens",
     "error": "CASE WHEN t.status = 'error' THEN 1.0 ELSE 0.0 END",
 }
-"""What can be summed beside scores."""
+"""Measures other than scores."""
 AMOUNTS: Final = ("cost", "duration", "tokens")
 _COLUMN_GROUPS: Final = {
     "service": "t.service",
@@ -160,7 +160,7 @@ class TraceSums:
             value = "c.value"
             with self._database.read() as connection:
                 statements = QuickStatements(connection)
-                # A plus keeps SQLite from any other index than that of the trace.
+                # A plus limits SQLite to the index of the trace.
                 plus = "" if statements.is_postgres or not source.is_narrow else "+"
                 counted = write_counted(statements, self._tenant, measure, f"{plus}c.")
             cross = "JOIN" if self._database.address.path is None else "CROSS JOIN"

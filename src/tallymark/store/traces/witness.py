@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 
 MOST_SPANS = 20_000
-"""Of one attempt."""
+"""Limit for one attempt."""
 MOST_BYTES = 16 * 2**20
-"""Of one attempt, unpacked: as much as a trajectory may have."""
+"""Limit for one attempt, unpacked: that of a trajectory."""
 _BEGIN = "tlw_"
 _OPEN = "SELECT agent, expires_at FROM attempts WHERE tenant = ? AND key = ? AND state = 'entered'"
 _SO_FAR = (
@@ -76,7 +76,7 @@ class Witness(TenantRows):
 
     def _sign(self, attempt_id: str) -> str:
         if self._secret is None:
-            # It is there but for the first token, and may be asked for while a snapshot is read.
+            # Missing only for the first token; a snapshot may be open, which forbids writing.
             self._secret = self._read_secret() or self._database.write(self._make_secret)
         said = f"{self._tenant}\0{attempt_id}".encode()
         return b32encode(hmac.digest(self._secret, said, hashlib.sha256)).decode().lower()[:32]
