@@ -1,6 +1,6 @@
-"""What is kept: runs, challenges, attempts, variables and secrets, in SQLite or PostgreSQL.
+"""Runs, challenges, traces, accounts and secrets, stored in SQLite or PostgreSQL.
 
-What is about challenges loads when first used: a command about runs does not pay for it.
+Modules about challenges load when they are first used, so that commands about runs stay fast.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Every table with every index: imported where tables are made or compared, by few commands."""
+"""Every table with every index, for the few commands that make or compare tables."""
 
 from __future__ import annotations
 

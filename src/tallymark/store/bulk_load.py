@@ -376,7 +376,7 @@ class Loads(TenantRows):
         return there is None
 
     def _check_run(self, connection: Connection, record: RunRecord) -> None:
-        from tallymark.store.checks.findings import Findings  # noqa: PLC0415 (operators' else)
+        from tallymark.store.checks.findings import Findings  # noqa: PLC0415 (traces load too)
         from tallymark.store.checks.run_checks import check_run  # noqa: PLC0415
 
         if record.status in _GOES_ON:

@@ -1,4 +1,4 @@
-"""What a database's driver said, in words for the user, and whether trying again may help.
+"""Errors of database drivers in sentences for the user, and whether a retry may help.
 
 The driver's exception is never chained: it can quote the address, and so a password.
 """

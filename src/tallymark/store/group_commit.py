@@ -1,6 +1,6 @@
-"""Group commit: one thread applies what has arrived in one transaction, and answers after it.
+"""Group commit: one thread applies all waiting items in one transaction, and answers after it.
 
-A request that is alone waits for nobody; while a batch is applied, the next one gathers. See
+A single request does not wait for others; while a batch is applied, the next one gathers. See
 docs/decisions/0032-group-commit.md.
 """
 

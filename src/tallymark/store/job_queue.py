@@ -23,6 +23,8 @@ from tallymark.store.job_wakeups import find_wakeups
 from tallymark.store.jobs import LIVE, UNFINISHED, NewJob, add_rows, jobs
 from tallymark.store.leases import SECONDS, Holder, describe_process, read_clock
 from tallymark.store.tenants import DEFAULT, tenants
+from tallymark.store.traces.backfills import find_delay, queue_rule_jobs
+from tallymark.store.webhooks import queue_announcements
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -116,9 +118,8 @@ class JobQueue:
                 shares = self._share_out(connection, kinds, most, held, of_owner)
                 if not shares and not _find_left(connection):
                     return []
-        token = secrets.token_hex(
-            16
-        )  # made here, so that a retried transaction claims the same jobs
+        # Made here, so that a retried transaction claims the same jobs.
+        token = secrets.token_hex(16)
         who = holder or describe_process(os.getpid())
 
         def work(connection: Connection) -> list[Claimed]:
@@ -230,8 +231,6 @@ class JobQueue:
 
     def find_rule_delay(self, now: float) -> float:
         """Seconds for which the oldest trace waits for its rule."""
-        from tallymark.store.traces.backfills import find_delay  # noqa: PLC0415
-
         return find_delay(self._database, now)
 
     def queue_unfinished_attempts(self, at: float) -> None:
@@ -249,14 +248,10 @@ class JobQueue:
 
     def queue_rule_work(self, at: float) -> int:
         """Queue a job for each rule that has traces to look at or to score; return their number."""
-        from tallymark.store.traces.backfills import queue_rule_jobs  # noqa: PLC0415
-
         return queue_rule_jobs(self._database, at)
 
     def queue_announcements(self) -> int:
         """Queue a job for each tenant whose webhooks are behind the log; return their number."""
-        from tallymark.store.webhooks import queue_announcements  # noqa: PLC0415
-
         return queue_announcements(self._database)
 
     def _take_back(self, connection: Connection) -> None:
@@ -292,12 +287,12 @@ class JobQueue:
         )
         query = select(jobs.c.tenant, jobs.c.owner, *columns).where(text(LIVE))
         found = connection.execute(query.group_by(jobs.c.tenant, jobs.c.owner))
-        rooms = None
+        slots = None
         if held is not None:
             others = select(tenants.c.tenant).where(tenants.c.tenant != DEFAULT).limit(1)
             is_shared = connection.execute(others).first() is not None
-            rooms = _Rooms(most, held, is_shared=is_shared, of_owner=of_owner)
-        return share_out([_Waiting(*row) for row in found], most, rooms, self._begun)
+            slots = _WorkerSlots(most, held, is_shared=is_shared, of_owner=of_owner)
+        return share_out([_Waiting(*row) for row in found], most, slots, self._begun)
 
     def _read_claimed(self, connection: Connection, token: str) -> list[Claimed]:
         columns = [jobs.c[name] for name in Claimed.__struct_fields__]
@@ -327,7 +322,7 @@ class JobQueue:
             self.wakeups.ring()
 
 
-class _Rooms:
+class _WorkerSlots:
     """Places of some workers, of which each owner and tenant leaves one to others."""
 
     def __init__(
@@ -355,7 +350,7 @@ class _Rooms:
 def share_out(
     waiting: Sequence[_Waiting],
     most: int,
-    rooms: _Rooms | None = None,
+    slots: _WorkerSlots | None = None,
     begun: Mapping[str | tuple[str, str], int] | None = None,
 ) -> Counter[tuple[str, str]]:
     """Share free places among owners: each goes to the one with the fewest running jobs.
@@ -377,11 +372,11 @@ def share_out(
     left = [each for each in waiting if each.ready]
     while left and chosen.total() < most:
         first = min(left, key=rank)
-        if rooms is not None and not rooms.has_one_for(*first[:2]):
+        if slots is not None and not slots.has_one_for(*first[:2]):
             left.remove(first)
             continue
-        if rooms is not None:
-            rooms.take(*first[:2])
+        if slots is not None:
+            slots.take(*first[:2])
         of_tenant[first.tenant] += 1
         of_owner[first[:2]] += 1
         chosen[first[:2]] += 1

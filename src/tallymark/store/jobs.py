@@ -51,9 +51,8 @@ jobs = Table(
     Column("subject", CodePointText, nullable=False),
     Column("state", CodePointText, nullable=False),
     Column("takeovers", Integer, nullable=False),
-    Column(
-        "failures", Integer, nullable=False
-    ),  # of the server, since a person last queued it
+    # Failures of the server since a person last queued the job.
+    Column("failures", Integer, nullable=False),
     # All times by the database's clock.
     Column("created_at", FiniteFloat, nullable=False),
     Column("not_before", FiniteFloat, nullable=False),

@@ -1,8 +1,8 @@
-"""Leases: who works on something, and until when, by the database's clock.
+"""Leases: which process works on a subject, and until when, by the database's clock.
 
 A lease is claimed, renewed while the work goes on, and given back. One that has run out, or whose
-process has ended on this machine, can be claimed by another. Whoever stores what the work came to
-holds the lease in the same transaction: nothing is stored by the token of somebody earlier. See
+process has ended on this machine, can be claimed by another. Results are stored in a transaction
+that holds the lease: a process that lost its lease stores nothing. See
 docs/decisions/0026-leases.md.
 """
 

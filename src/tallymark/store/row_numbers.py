@@ -1,13 +1,13 @@
-"""Numbers of rows: each tenant counts its own, so that gaps in them tell nothing of the others.
+"""Numbers of rows: each tenant counts its own, so gaps in them reveal nothing about others.
 
 Ids and event numbers that people see are row numbers, so the database must not number the rows of
 `NUMBERED` across tenants. The default tenant counts from 1. Every other tenant counts in a range of
-its own, whose start follows from a hash of its name and is unique: keys stay unique in a table.
+its own, whose start is derived from a hash of its name and is unique: keys stay unique in a table.
 
 On SQLite a number is taken in the caller's transaction, which has the only write lock. On
 PostgreSQL it is taken in a transaction of its own, as from a sequence: numbers of a transaction
 that is rolled back are lost, and no writer waits until another one commits. Numbers that must grow
-in the order of commits are taken while the writer holds the lock of what they count.
+in commit order are taken while the writer holds the lock of the object that they count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which schema a database has, how a new one gets it, and how an old one is brought up to date."""
+"""Schema versions: tables of a new database, and migrations of an old one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sealing secrets: AES-256-GCM under a key that is not in the database."""
+"""Sealing secrets: AES-256-GCM under a key that is outside the database."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The store: what is kept of runs, challenges, variables and secrets, for one tenant.
+"""The store: all data of one tenant.
 
-All methods may be called from any thread and block while the database works; call them from a
-thread where that matters. Errors are sentences: `InvalidInput` or `WorkFailed`.
+All methods may be called from any thread, and block while the database works. Errors are sentences:
+`InvalidInput` or `WorkFailed`.
 """
 
 from __future__ import annotations
@@ -297,13 +297,13 @@ class Store:
 
     def follow_challenges(self) -> int:
         """Queue webhook deliveries for new log entries of challenges; return their number."""
-        from tallymark.store.webhooks import follow_challenges  # noqa: PLC0415
+        from tallymark.store.webhooks import follow_challenges  # noqa: PLC0415 (jobs do)
 
         return follow_challenges(self._database, self.tenant)
 
     def open_pruner(self, now: float) -> Pruner:
         """Pruner that removes what is older than the retention policy."""
-        from tallymark.store.retention import Pruner  # noqa: PLC0415 (as above)
+        from tallymark.store.retention import Pruner  # noqa: PLC0415 (operators do)
 
         return Pruner(self._database, self.tenant, self.tenants.settings(), now)
 
@@ -642,9 +642,7 @@ class Store:
 
     def rotate_secret_key(self, *, last: bool = False) -> Rotated:
         """Seal the secrets of all tenants with a new key; `last` forgets the old key."""
-        from tallymark.store.secrets import finish_rotation, rotate  # noqa: PLC0415 (seldom)
-
-        return (finish_rotation if last else rotate)(self._database)
+        return (secrets.finish_rotation if last else secrets.rotate)(self._database)
 
     def secret_names(self) -> list[str]:
         with self._database.read() as connection:

@@ -7,6 +7,7 @@ log: every stored event is sent, and nothing is sent that is not stored.
 from __future__ import annotations
 
 import secrets
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -202,8 +203,6 @@ def _queue(connection: Connection, tenant: str, webhook_id: str, told: Occurrenc
 
 
 def _write_moment(at: float) -> str:
-    from datetime import UTC, datetime  # noqa: PLC0415 (few commands tell anybody anything)
-
     return datetime.fromtimestamp(at, UTC).isoformat().replace("+00:00", "Z")
 
 

@@ -1,1 +1,1 @@
-"""Checks: what is kept beside the log, compared with what the log comes to."""
+"""Checks that compare derived data with the log."""

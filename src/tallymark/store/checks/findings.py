@@ -1,4 +1,4 @@
-"""What a check looked at, and where what is stored is not what follows from the rest."""
+"""Result of a check: what was checked, and where stored data differ from the computed ones."""
 
 from __future__ import annotations
 

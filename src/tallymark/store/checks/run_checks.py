@@ -1,4 +1,4 @@
-"""Runs, counted again from their results; traces, read again from their spans; rules, from both."""
+"""Runs, traces and rules, recomputed from results, spans and decisions."""
 
 from __future__ import annotations
 

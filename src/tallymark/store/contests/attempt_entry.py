@@ -1,4 +1,4 @@
-"""How an attempt begins: who may enter, when, and how often; and its deadline."""
+"""Entering a challenge: opening times, attempt quotas and the deadline of the attempt."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What can be asked of attempts: one item each, made when it arrives, done in a batch.
+"""Changes of attempts as items: each is made when a request arrives, and applied in a batch.
 
-An item carries all that its doing needs, who asked included: it is done in another thread, together
-with what others asked. See docs/decisions/0032-group-commit.md.
+An item carries everything that applying it needs, its actor included: it is applied in another
+thread, together with the items of others. See docs/decisions/0032-group-commit.md.
 """
 
 from __future__ import annotations

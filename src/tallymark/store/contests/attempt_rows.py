@@ -1,4 +1,4 @@
-"""Rows of attempts and of their scores: read as records, and what was submitted."""
+"""Rows of attempts, their scores and submissions, read as records."""
 
 from __future__ import annotations
 

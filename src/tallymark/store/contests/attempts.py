@@ -1,6 +1,6 @@
-"""Attempts: entered, submitted or reported, scored exactly once; every change is written down.
+"""Attempts: entered, submitted or reported, scored exactly once; every change is logged.
 
-Times come from the server's clock, as `at`. What breaks a rule is an `InvalidInput`.
+Times come from the server's clock, as `at`. Breaking a rule is an `InvalidInput`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 from sqlalchemy import false, func, select, update
 
 from tallymark.errors import Conflict, NotFound
+from tallymark.store.bulk_load import BulkLoad
 from tallymark.store.contests import attempt_rows, audit_log, board_rows, frozen_attempts, matches
 from tallymark.store.contests.agents import register_agents
 from tallymark.store.contests.attempt_items import (
@@ -402,8 +403,6 @@ class Attempts(TenantRows):
         They get new ids and numbers; quotas and times are not checked. Without `rated` they are no
         matches.
         """
-        from tallymark.store.bulk_load import BulkLoad  # noqa: PLC0415 (as with these)
-
         made = list(given)  # the work may be done twice, and an iterator gives once
         # A key for this call: done again after a lost connection, it loads nothing twice.
         request = IdempotentRequest(self._tenant, SYSTEM, uuid4().hex, "load", name)

@@ -1,8 +1,8 @@
-"""What changed at a challenge after a number of its log, as whoever watches its board is told.
+"""Live updates: changes at a challenge after a log entry, for everyone who watches its board.
 
-The state is told, not the way to it: of an agent whose place changed, where it stands now. So
-what is told twice, or together with what came after it, does no harm. While the public board is
-frozen the public is told nothing that would tell a score: see docs/decisions/0035-live.md.
+An update has the current state, not the steps to it: the present place of each agent that moved.
+So it does no harm to send it twice, or together with later changes. While the public board is
+frozen, the public gets nothing that would reveal a score: see docs/decisions/0035-live.md.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Challenges in the database: every version that was published, and the one that counts."""
+"""Challenges: every published version, and the current one."""
 
 from __future__ import annotations
 

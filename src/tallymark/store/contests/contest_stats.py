@@ -15,6 +15,7 @@ from tallymark.store.contests.agents import is_admitted
 from tallymark.store.contests.attempt_rows import (
     attempt_key,
     is_shown_to,
+    read_history,
     select_attempts,
     to_attempt,
 )
@@ -267,8 +268,6 @@ class ContestStats(TenantRows):
         return self._read_attempts(query, as_frozen)
 
     def _read_attempts(self, query: Select[Any], as_frozen: bool) -> list[Attempt]:
-        from tallymark.store.contests import attempt_rows  # noqa: PLC0415 (formulas load with it)
-
         with self._database.read() as connection:
             rows = connection.execute(query).all()
             frozen = as_frozen and any(row.frozen_at is not None for row in rows)
@@ -279,7 +278,7 @@ class ContestStats(TenantRows):
                 frozen_attempts.hide_later(
                     to_attempt(row),
                     row.frozen_at if as_frozen else None,
-                    partial(attempt_rows.read_history, connection, row),
+                    partial(read_history, connection, row),
                     later,
                 )
                 for row in rows

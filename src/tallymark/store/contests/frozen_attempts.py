@@ -1,4 +1,4 @@
-"""What the public sees of attempts while a board is frozen: as they were known at the freeze."""
+"""Attempts as the public sees them while a board is frozen: as they were at the freeze."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """An agent's matches: a fold over its attempts, in the order in which they ended.
 
-Nothing is logged, so late verdicts, voids and rescoring come to what would have been from the
-start: see docs/decisions/0020-matches-derived.md. `ratings` and `rating_pairs` keep the outcome.
+Nothing is logged, so late verdicts, voids and rescoring lead to the same ratings as if they had
+been there from the start: see docs/decisions/0020-matches-derived.md. `ratings` and `rating_pairs`
+store the outcome.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Ratings in the database, as they are read: Elo, and counts per pair.
+"""Ratings as they are read: Elo, and counts per pair of agent and challenge.
 
-`matches` keeps them up to date, and can make them anew from the attempts: that comes to the same.
-Agents that are disqualified are left out. While a board is frozen, the public sees the ratings that
-follow from what was known of that challenge at the freeze. Who may know of some challenges alone
-sees the ratings that follow from those.
+`matches` updates them, and can rebuild them from the attempts with the same result. Disqualified
+agents are left out. While a board is frozen, the public sees the ratings that follow from its state
+at the freeze. Readers who may see only some challenges get the ratings that follow from those.
 """
 
 from __future__ import annotations

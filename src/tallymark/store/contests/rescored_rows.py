@@ -1,6 +1,6 @@
-"""Outcomes that were computed in Python on their way into the tables, all at once.
+"""Writing outcomes that were recomputed in Python, all at once.
 
-They are staged in a temporary table, so that each table they concern is changed by one statement.
+They are staged in a temporary table, so that each table is changed by one statement.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Rescoring in the database: scores, history, board, matches and the rule change together.
+"""Rescoring: scores, history, board, matches and the rule change together.
 
-A preview does the very same and takes it back, so that it cannot be wrong. What is slow, running
-a plugin or evaluating again, happens before the transaction; what was scored meanwhile is done
-inside it. While it lasts, no attempt at the challenge is finished: one that was scored by the
-older rule then is refused by `Attempts.finish`, and scored again.
+A preview does the same in a transaction that is rolled back, so it cannot be wrong. Slow work,
+running a plugin or evaluating again, happens before the transaction; attempts that were scored
+meanwhile are done inside it. During the transaction no attempt at the challenge is finished: one
+that was scored by the older rule is then refused by `Attempts.finish`, and scored again.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""The numbers of a challenge's attempts as columns in memory: loaded once, then extended.
+"""Numbers of a challenge's attempts as columns in memory: loaded once, then updated.
 
 They hold what a board could be made of by another rule: every attempt that ranks and is not void,
-and the board as it stands. `frozen` ones are what was known when the public board was frozen. Which
-attempts changed is found in the log, after the last entry that was seen: see
-docs/decisions/0034-what-if.md.
+and the board as it stands. Frozen ones are as of the freeze of the public board. Changed attempts
+are found in the log, after the last entry that was seen: see docs/decisions/0034-what-if.md.
 """
 
 from __future__ import annotations

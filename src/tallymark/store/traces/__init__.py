@@ -1,1 +1,1 @@
-"""What is kept of production traces, and of the rules that score them."""
+"""Production traces, and the rules that score them."""

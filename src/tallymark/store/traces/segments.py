@@ -1,4 +1,4 @@
-"""The bodies of segments: spans as they came, packed; read back one by one or as one trace.
+"""Bodies of segments: spans as they arrived, packed; read back one by one or as one trace.
 
 Two formats: `otel` has OpenTelemetry's spans by resource, and `trace` a whole trace of another
 dialect as its reader understood it.

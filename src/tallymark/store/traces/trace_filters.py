@@ -1,7 +1,7 @@
-"""Questions about traces as SQL: which rows fit, and along which index they are found.
+"""Trace queries as SQL: which rows match, and along which index they are found.
 
-The columns of a trace are `t.`. A row of conditions holds for whichever way is gone; the way is the
-index that gives fewest rows, found by counting a little, else time itself.
+The columns of a trace are `t.`. A row's conditions hold whichever way it is found; the way is the
+index that gives the fewest rows, found by counting a little, or else time itself.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Lists of traces: pages by time, the worst by a score, and what must be looked for in spans."""
+"""Lists of traces: pages by time, the worst by a score, and searches in spans."""
 
 from __future__ import annotations
 

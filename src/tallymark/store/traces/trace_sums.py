@@ -1,7 +1,7 @@
-"""Sums over traces: by time, by what they have in common, and of two questions side by side.
+"""Sums over traces: by time, by group, and of two queries side by side.
 
-Means come with what their intervals need: the traces of a session belong together, so a session is
-a cluster (`runs/statistics.py`).
+Means come with what their intervals need: the traces of a session are related, so a session is a
+cluster (`runs/statistics.py`).
 """
 
 from __future__ import annotations
