@@ -77,7 +77,7 @@ def test_a_failure_does_not_end_it(app: App, monkeypatch: pytest.MonkeyPatch) ->
         looked.set()
         return 0
 
-    monkeypatch.setattr(app.store.traces, "settle", settle)
+    monkeypatch.setattr(app.store.traces, "finalise", settle)
     keeper = Keeper(app)
     keeper.start()
     assert looked.wait(30)
