@@ -408,7 +408,7 @@ class _Preview:
         chance = Random(0)  # noqa: S311 (the same traces, asked again)
         for seen in self._store.backfills.walk(since, until):
             looked = work.look(self._rule, seen)
-            known = self._store.decisions.find_known(self._rule, looked.waiting)
+            known = self._store.rule_outcomes.find_known(self._rule, looked.waiting)
             fresh = [pair for pair in looked.waiting if known.get(pair, "capped") == "capped"]
             traces += len(seen)
             filtered += len(looked.filtered)
@@ -448,7 +448,7 @@ class _Preview:
         if not scoring.is_paid or not count:
             return 0.0, "it asks no model" if not scoring.is_paid else "there is nothing to score"
         # Only costs of this version: another one may have used another judge.
-        found = self._store.decisions.find_costs(rule, _NEWEST)
+        found = self._store.rule_outcomes.find_costs(rule, _NEWEST)
         paid = [rule.definition.reserve if each is None else each for each in found]
         known = [each for each in paid if each is not None]
         if len(known) >= _ENOUGH:
