@@ -111,7 +111,7 @@ def test_nothing_claimed_is_nothing_contradicted() -> None:
         pytest.param(
             [call(input_tokens=None, output_tokens=None), call()],
             {},
-            "does not tell the tokens of every model call",
+            "does not record the tokens of every model call",
             id="a call that is not counted",
         ),
         pytest.param(
@@ -139,7 +139,7 @@ def test_nothing_claimed_is_nothing_contradicted() -> None:
         pytest.param(
             [call(input_tokens=None, output_tokens=None)],
             {"tokens": 120},
-            "does not tell the tokens of every model call",
+            "does not record the tokens of every model call",
             id="claims what cannot be checked",
         ),
     ],

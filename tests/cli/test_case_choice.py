@@ -100,7 +100,7 @@ def test_what_chooses_nothing_is_one_sentence(
 def test_a_run_that_goes_on_is_not_chosen_from(tally: Tally) -> None:
     done = tally("run", "--resume", "latest", "--only", "good")
     assert done.returncode == 2
-    assert done.stderr.startswith("tally: --only is for new runs: one that goes on asks what it")
+    assert done.stderr.startswith("tally: --only is for new runs: a resumed run keeps the cases")
 
 
 def test_a_gate_does_not_pass_on_a_score_that_a_part_cannot_have(tally: Tally) -> None:

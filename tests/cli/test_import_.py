@@ -31,8 +31,8 @@ def test_what_is_written_runs(tally: Tally) -> None:
     assert done.returncode == 0
     assert done.stderr == (
         f"not converted: {LEFT_OUT}\n"
-        "1 of 2 evals has assertions that were not carried over; "
-        "such an eval cannot pass until you write a check in place of its `todo`\n"
+        "1 of 2 evals has assertions that were not converted; "
+        "such an eval cannot pass until you replace its `todo` with a check\n"
     )
     name = "promptfooconfig.suite.yaml"
     assert done.stdout == f"wrote {name}: 2 evals; run it with: tally run {name}\n"

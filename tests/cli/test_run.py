@@ -112,7 +112,7 @@ def test_a_bound_that_nothing_is_under_is_refused(tally: Tally, option: str) -> 
     gate = ("--baseline", "latest", "--fail-on-regression")
     done = tally("run", *asked, *gate, option, "nan")
     assert done.returncode == 2
-    assert f"tally: {option} nan is no bound; give a finite number" in done.stderr
+    assert f"tally: {option} nan is not a valid bound; give a finite number" in done.stderr
 
 
 @pytest.mark.parametrize("tolerance", ["nan", "-1", "five", "inf%"])
@@ -127,7 +127,7 @@ def test_a_tolerance_is_points_or_a_share(tally: Tally, tolerance: str) -> None:
 def test_a_limit_that_is_no_number_is_refused(tally: Tally, option: str) -> None:
     done = tally("run", "suite.yaml", option, "nan")
     assert done.returncode == 2
-    assert f"invalid value for '{option}': nan is no number" in done.stderr
+    assert f"invalid value for '{option}': nan is not a number" in done.stderr
 
 
 def test_what_a_gate_says_is_in_the_summary_and_in_junit(tally: Tally) -> None:
@@ -256,7 +256,7 @@ def test_a_signal_stops_cleanly_and_says_how_to_go_on(
         process.send_signal(number)
         _, said = process.communicate(timeout=30)
     assert process.returncode == code
-    assert re.search(rf"go on with: \S*tally run --resume {run_id}$", said, re.MULTILINE)
+    assert re.search(rf"continue with: \S*tally run --resume {run_id}$", said, re.MULTILINE)
     assert "pid" not in said
     assert "Traceback" not in said
     assert tally.json("show", run_id)["status"] == "cancelled"

@@ -92,7 +92,7 @@ def test_a_summary_is_printed() -> None:
         "Score: 50.00 (formula: success_pct)\n"
         "95 % Interval: 2.50 to 97.50\n"
         "Success Rate: 50.0% (1 passed, 1 failed)\n"
-        "Total Cost: unknown (the cost of 1 of 2 results is not known; no span records it)\n"
+        "Total Cost: unknown (the cost of 1 of 2 results is not known; no span records\n  it)\n"
         "Latency: avg 1.25 s, max 2.40 s"
     )
     told, _, last = identity.partition(", ")[2].partition("\n\n")
@@ -555,7 +555,7 @@ def test_a_suite_is_a_run_like_any_other(suite: str, folder: Path) -> None:
     assert "Score: 0.25 (formula: polite + one)\n" in rescored.stdout
     resumed = tally("run", "--resume", first)
     assert (resumed.returncode, resumed.stdout) == (2, "")
-    assert f"the run {first} came from Python, and only runs of suites in YAML" in resumed.stderr
+    assert f"the run {first} came from Python, and only runs of YAML suites" in resumed.stderr
 
 
 def test_each_suite_of_a_file_is_a_run_of_its_own(suite: str, folder: Path) -> None:
@@ -652,7 +652,7 @@ def test_a_signal_prints_the_results_so_far(tmp_path: Path, signal: str, code: i
     )
     done = score("stop_eval.py", "-o", "out.csv")
     assert done.returncode == code
-    assert "what is done is kept; out.csv is not written\n" in done.stderr
+    assert "finished results are stored; out.csv is not written\n" in done.stderr
     assert not (tmp_path / "out.csv").exists()
     assert "Success Rate: 100.0% (1 passed, 0 failed, 1 not run)\n" in done.stdout
     assert (

@@ -94,7 +94,7 @@ def test_who_knows_no_server_is_told_how_to_log_in(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "empty"))
-    with pytest.raises(InvalidInput, match=r"not said which server.*tally login URL"):
+    with pytest.raises(InvalidInput, match=r"no server is named.*tally login URL"):
         find_address()
 
 

@@ -48,7 +48,7 @@ def test_a_dead_process_of_rays_that_was_started_here_is_told() -> None:
     node = SimpleNamespace(all_processes={"raylet": []}, dead_processes=lambda: dead)
     ray_engine._require_node(node)
     dead.append(("raylet", None))
-    with pytest.raises(WorkFailed, match=r"Ray has died .* type the same command again"):
+    with pytest.raises(WorkFailed, match=r"Ray has died .* run the same command again"):
         ray_engine._require_node(node)
 
 

@@ -174,7 +174,7 @@ def test_a_closed_challenge_takes_no_entry_and_what_is_open_may_end(store: Store
 
 def test_what_closed_by_its_own_rules_is_reopened_by_a_new_version(store: Store) -> None:
     store.challenges.publish(a_challenge(version="v2", closes_at=20.0), b"", at=1.0)
-    with refused("closed when its challenge.yaml says; publish it with a later closes"):
+    with refused("closed at the time set in its challenge.yaml; publish it with a later closes"):
         store.challenges.reopen("sums", at=30.0, reason="more")
 
 

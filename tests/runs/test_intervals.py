@@ -167,7 +167,7 @@ def test_the_same_seed_gives_the_same_interval_whatever_the_order() -> None:
         ("max_latency", run([1, 0, 1]), "max_latency is an extreme"),
         ("success_pct - min_cost", run([1, 0, 1]), "min_cost is an extreme"),
         ("p95_latency", run([1, 0, 1]), "p95_latency is a percentile"),
-        ("success_pct - error_pct", run([1, 0, 1]), "error_pct tells how the run went"),
+        ("success_pct - error_pct", run([1, 0, 1]), "error_pct describes the run"),
         ("total_cost", run([1]), "one result cannot show how much the cost varies"),
         ("avg_cost", run([1] * 30, cost=[0.1] * 30), "does not change with the results"),
         ("sqrt(success_pct - 80)", run([1] * 9 + [0]), "undefined for much"),

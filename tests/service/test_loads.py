@@ -231,7 +231,7 @@ def test_a_trace_without_times_keeps_the_moment_that_its_file_tells(
     [
         ([("r1", a_result("a", status="failed"))], "passed is 1, and should be 0 by its results"),
         ([("r1", a_result("a")), ("r1", a_result("a"))], "row 2: the case 'a' is there twice"),
-        ([("r1", a_result("a")), ("r2", a_result("b"))], "row 2: run: the file does not tell of"),
+        ([("r1", a_result("a")), ("r2", a_result("b"))], "row 2: run: the file does not describe"),
     ],
 )
 def test_of_a_wrong_file_nothing_is_kept(

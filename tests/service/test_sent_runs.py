@@ -170,7 +170,7 @@ def test_a_suite_that_comes_with_a_run_is_never_run_here(sent: dict[str, Any], a
     assert (kept.record.score, kept.record.status) == (7.0, "cancelled")
     assert [each.case for each in app.load_run(kept.record.id).results][-1] == "ho"
     for wanted in (kept.record.id, "latest"):
-        with pytest.raises(InvalidInput, match=r"not gone on with here|no run to go on with"):
+        with pytest.raises(InvalidInput, match=r"cannot be continued here|no run to continue"):
             app.runs.resume(wanted, RunOptions(), None)
 
 

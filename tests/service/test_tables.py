@@ -308,7 +308,7 @@ def set_column(name: str, values: Any) -> Change:
             "has no column 'agent'; give a file that `tally export`",
         ),
         (set_column("score", pa.array(["5", "6"])), "'score' holds string, not numbers"),
-        (set_column("score", pa.array([1.0, math.nan])), "row 2: 'score' is nan; null says that"),
+        (set_column("score", pa.array([1.0, math.nan])), "row 2: 'score' is nan; use null for"),
         (set_column("submitted_at", pa.array([1, 2])), "holds int64, not timestamps with a time"),
         (set_column("agent", pa.array(["alice", None])), "row 2: agent: expected `str`, got `nul"),
         (

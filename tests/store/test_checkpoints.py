@@ -67,7 +67,9 @@ def test_a_damaged_block_is_removed_and_told(empty_url: str) -> None:
             work.keep("b", b"2")
             harm = update(work_blocks).where(work_blocks.c.block == "a").values(result=b"x" * 17)
             store._database.write(lambda c: c.execute(harm))
-            with pytest.raises(WorkFailed, match="damaged, and was removed; type the same again"):
+            with pytest.raises(
+                WorkFailed, match="damaged, and was removed; run the same command again"
+            ):
                 work.read("a")
             assert work.read("b") == b"2"
         with store.open_checkpoint("w") as work:

@@ -61,7 +61,7 @@ def init(
 ) -> None:
     """Write a small working challenge, with comments that explain it."""
     if kind is None:
-        raise InvalidInput("a challenge is of a type", hint=f"name one: {_TYPES}")
+        raise InvalidInput("no type of challenge is given", hint=f"name one: {_TYPES}")
     chosen = Path(f"my-{kind}") if folder is None else folder
     starter = write_starter(kind, chosen)
     say(f"Wrote {chosen}: {', '.join(starter.files)}", "", "Try it, publish it, play it:")

@@ -163,7 +163,7 @@ class Gates:
         for option, bound in bounds.items():
             if bound is not None and not math.isfinite(bound):
                 raise InvalidInput(
-                    f"--{option} {bound} is not a finite number", hint="give a finite number"
+                    f"--{option} {bound} is not a valid bound", hint="give a finite number"
                 )
 
     @property

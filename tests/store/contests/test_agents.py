@@ -56,7 +56,9 @@ def test_no_new_agent_is_called_what_the_log_calls_others(contest: Store, handle
         ),
     )
     for way in ways:
-        with pytest.raises(InvalidInput, match=f"'{handle}' is no handle of an agent: in logs"):
+        with pytest.raises(
+            InvalidInput, match=f"'{handle}' cannot be the handle of an agent: logs"
+        ):
             way()
 
 
