@@ -11,13 +11,13 @@ from sqlalchemy import func, select
 
 from tallymark.errors import Conflict, InvalidInput, WorkFailed
 from tallymark.store import Store
-from tallymark.store.idempotency import GIVEN_UP_S, KEPT_S, KeptAnswer
+from tallymark.store.idempotency import GIVEN_UP_S, KEPT_S, StoredAnswer
 from tallymark.store.idempotency import idempotent_answers as table
 
-ANSWER = KeptAnswer(status=201, headers={"location": "/x"}, body=b'{"a": "\xc3\xa4\\u0000"}')
+ANSWER = StoredAnswer(status=201, headers={"location": "/x"}, body=b'{"a": "\xc3\xa4\\u0000"}')
 
 
-def begin(store: Store, *, digest: str = "d", at: float = 10.0, **who: str) -> KeptAnswer | None:
+def begin(store: Store, *, digest: str = "d", at: float = 10.0, **who: str) -> StoredAnswer | None:
     given = {"caller": "key_1", "key": "k", **who}
     return store.idempotent_answers.begin(given["caller"], given["key"], digest, at=at)
 

@@ -22,7 +22,7 @@ from tallymark.http.middleware import restore_slashes
 from tallymark.http.problems import answer_error, refuse
 from tallymark.http.routes import admit, check_key
 from tallymark.service.callers import acting
-from tallymark.service.idempotency import KeptAnswer, KeyedRequest
+from tallymark.service.idempotency import KeyedRequest, StoredAnswer
 from tallymark.service.limits import narrow_body
 from tallymark.service.operations import IDEMPOTENCY_KEY, Operation, Resource
 
@@ -225,13 +225,13 @@ def _run_once(keyed: KeyedRequest, call: _Call) -> Response:
     return response
 
 
-def _replay(known: KeptAnswer) -> Response:
+def _replay(known: StoredAnswer) -> Response:
     return Response(known.body, known.status, {**known.headers, "idempotency-replayed": "true"})
 
 
-def _keep(response: Response) -> KeptAnswer:
+def _keep(response: Response) -> StoredAnswer:
     """Make the answer to store, without secrets that are shown only once."""
-    return KeptAnswer(
+    return StoredAnswer(
         status=response.status_code,
         headers={
             name: response.headers[name] for name in _KEPT_HEADERS if name in response.headers

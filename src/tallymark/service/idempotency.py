@@ -6,13 +6,13 @@ import hashlib
 from typing import TYPE_CHECKING
 
 from tallymark.errors import TallymarkError, WorkFailed
-from tallymark.store.idempotency import KeptAnswer
+from tallymark.store.idempotency import StoredAnswer
 
 if TYPE_CHECKING:
     from tallymark.service.callers import Caller
     from tallymark.service.tenant import TenantServices
 
-__all__ = ["KeptAnswer", "KeyedRequest"]
+__all__ = ["KeyedRequest", "StoredAnswer"]
 
 
 class KeyedRequest:
@@ -25,7 +25,7 @@ class KeyedRequest:
         self._digest = hashlib.sha256(content).hexdigest()
         self._at = services.now
 
-    def begin(self) -> KeptAnswer | None:
+    def begin(self) -> StoredAnswer | None:
         """Claim the key, or return the answer that it has.
 
         The key of another request, or of one that is being served, is a `Conflict`.
@@ -39,6 +39,6 @@ class KeyedRequest:
         else:
             self._answers.leave(self._asker, self._key)
 
-    def finish(self, answer: KeptAnswer) -> None:
+    def finish(self, answer: StoredAnswer) -> None:
         """Keep the answer; what is shown only once must not be in it."""
         self._answers.finish(self._asker, self._key, answer)

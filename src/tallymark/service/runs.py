@@ -14,7 +14,7 @@ from tallymark.runs.problems import describe_unrun, show_result
 from tallymark.runs.record import CaseResult, CaseStatus, RunDetails, RunRecord, RunStatus
 from tallymark.service.callers import ORGANISERS, REPORTERS, TEAM, check_role
 from tallymark.service.cursors import Cursor, Limit, read_cursor, slice_page, write_cursor
-from tallymark.service.idempotency import KeptAnswer, KeyedRequest
+from tallymark.service.idempotency import KeyedRequest, StoredAnswer
 from tallymark.service.jobs import name_owner
 from tallymark.service.operations import Event, Page, Resource, operation, stream
 from tallymark.store.dry_run import is_dry_run
@@ -421,7 +421,7 @@ class Runs(Resource):
             request.fail(error)
             raise
         body = msgspec.json.encode(started)
-        request.finish(KeptAnswer(status=202, headers={}, body=body))
+        request.finish(StoredAnswer(status=202, headers={}, body=body))
         return started
 
     def count(self, **filters: Any) -> int:

@@ -142,7 +142,7 @@ _served: dict[tuple[int, str, str, str], str] = {}
 """Claims that this process serves; its other claims were left half-way."""
 
 
-class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
+class StoredAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A stored HTTP answer."""
 
     status: int
@@ -153,7 +153,7 @@ class KeptAnswer(msgspec.Struct, frozen=True, kw_only=True):
 class IdempotentAnswers(TenantRows):
     """HTTP answers to requests under an Idempotency-Key."""
 
-    def begin(self, caller: str, key: str, digest: str, *, at: float) -> KeptAnswer | None:
+    def begin(self, caller: str, key: str, digest: str, *, at: float) -> StoredAnswer | None:
         """Claim a new request and return None, or return the answer given before.
 
         A key used for another request, or for one that is being served, is a `Conflict`.
@@ -165,7 +165,7 @@ class IdempotentAnswers(TenantRows):
         ours, here = _Token.make(at), self._name(caller, key)
         row = {"tenant": self._tenant, "caller": caller, "key": key, "digest": digest, "at": at}
 
-        def work(connection: Connection) -> KeptAnswer | None:
+        def work(connection: Connection) -> StoredAnswer | None:
             known = self._claim(connection, row, ours)
             if known is None:
                 _served[here] = ours.claim
@@ -180,7 +180,7 @@ class IdempotentAnswers(TenantRows):
 
     def _claim(
         self, connection: Connection, row: dict[str, Any], ours: _Token
-    ) -> KeptAnswer | None:
+    ) -> StoredAnswer | None:
         caller, key, at = row["caller"], row["key"], row["at"]
         self._forget_old(connection, at)
         noted = row | {"token": str(ours)}
@@ -199,7 +199,7 @@ class IdempotentAnswers(TenantRows):
                 hint="send the same request again, or take a new key",
             )
         if found.status is not None:
-            return KeptAnswer(status=found.status, headers=found.headers, body=found.body)
+            return StoredAnswer(status=found.status, headers=found.headers, body=found.body)
         theirs = _Token.read(found.token)
         if theirs.claim == ours.claim:  # a connection was lost: this is the second try
             return None
@@ -224,7 +224,7 @@ class IdempotentAnswers(TenantRows):
             token = connection.scalar(query)
         return None if token is None else _Token.read(token).request or None
 
-    def finish(self, caller: str, key: str, answer: KeptAnswer) -> None:
+    def finish(self, caller: str, key: str, answer: StoredAnswer) -> None:
         """Store the answer, which must not hold values that are shown only once."""
         change = update(idempotent_answers).where(self._is_mine(caller, key))
         values = msgspec.structs.asdict(answer)

@@ -598,7 +598,7 @@ class AttemptWriter:
         self._statements.run(_INSERT_SCORE, *attempt_rows.take_score(score))
         self._history.append((*(score[name] for name in _HISTORY[:-1]), at))
         if before.voided_at is None:
-            boards.stand(self._statements, kept, before.agent, score)
+            boards.update_place(self._statements, kept, before.agent, score)
         if rated is not None:
             rated.write(self._statements)
         return attempt

@@ -447,7 +447,7 @@ def _make_standing(rank: int, row: Sequence[Any]) -> Standing:
     )
 
 
-def stand(
+def update_place(
     statements: QuickStatements, kept: StoredChallenge, agent: str, score: Mapping[str, Any]
 ) -> None:
     """Count a scored attempt; one that ranks takes its agent's place if it is the better one.
