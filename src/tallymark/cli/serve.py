@@ -119,7 +119,7 @@ def _tell_keys(example: Demo, service: Service, admin: str | None) -> None:
     if admin is not None:
         say(f"  organiser        {admin}", err=True)
     say(f"  {COMPETITOR}    {example.make_competitor_key(service)}", err=True)
-    say("An invitation for your own agents (see: tally docs tutorial-agent):", err=True)
+    say("An invitation for your own agents, see: tally docs tutorial-agent", err=True)
     say(f"  {example.make_invitation(service)}", err=True)
 
 
