@@ -351,7 +351,7 @@ def test_nothing_is_shown_as_a_negative_zero() -> None:
 )
 def test_a_command_is_never_broken(command: str) -> None:
     lines = [str(line) for line in wrap_lines(f"1 of 2 failed, and why; details: {command}")]
-    assert lines == ["1 of 2 failed, and why; look closer:", f"  {command}"]
+    assert lines == ["1 of 2 failed, and why; details:", f"  {command}"]
     assert [str(line) for line in wrap_lines(f"  {command}", indent=4)] == [f"  {command}"]
 
 

@@ -97,7 +97,7 @@ def test_a_summary_is_printed() -> None:
     )
     told, _, last = identity.partition(", ")[2].partition("\n\n")
     assert told == "completed (own.jsonl on traces)"
-    assert last.startswith("own.jsonl: 50.00, 1 of 2 failed; look closer:\n  tally show r")
+    assert last.startswith("own.jsonl: 50.00, 1 of 2 failed; details:\n  tally show r")
 
 
 def test_quiet_says_the_last_line_and_verbose_what_passed() -> None:
