@@ -61,7 +61,7 @@ def test_a_report_that_fails_after_the_run_is_told_after_summary_and_gates(tally
     reports = ("--report", "out/x.html", "--report", "x.md")
     done = tally("run", "taken.yaml", "-q", *reports, "--fail-under", "50")
     assert done.returncode == 3
-    assert done.stdout.startswith("desk: 0.00, 1 of 1 failed; look closer")
+    assert done.stdout.startswith("desk: 0.00, 1 of 1 failed; details")
     assert done.stderr.splitlines() == [
         "wrote x.md",
         "tally: cmd/sh -c 'rm -r out; touch out; echo no' scored 0.00, under 50",
