@@ -12,7 +12,7 @@ from tests.store.contest_samples import quick_store
 from tests.store.run_samples import a_run, many
 
 from tallymark.errors import InvalidInput
-from tallymark.service.keeper import prune
+from tallymark.service.maintenance_thread import prune
 from tallymark.store import Store
 from tallymark.store.idempotency import idempotent_answers
 from tallymark.store.invitations import registrations

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         CheckedAnswer,
         SubmittedAttempt,
     )
-    from tallymark.service.rivals import Above
+    from tallymark.service.next_rank import Above
     from tallymark.service.submissions import RatingChange
 
 _GATE_FAILED = 1

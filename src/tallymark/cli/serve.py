@@ -179,7 +179,7 @@ def worker(
 
     Ctrl-C or SIGTERM stops it within 10 seconds: running jobs finish or go back to the queue.
     """
-    from tallymark.service.own_traces import start_tracing  # noqa: PLC0415 (only for a worker)
+    from tallymark.service.telemetry import start_tracing  # noqa: PLC0415 (only for a worker)
     from tallymark.service.workers import KINDS, Workers  # noqa: PLC0415 (heavy)
 
     set_up_logs(log_format, os.environ)

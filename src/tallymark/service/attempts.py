@@ -16,8 +16,8 @@ from tallymark.scoring import Origin
 from tallymark.service import visibility
 from tallymark.service.callers import COMPETITORS, ORGANISERS, PUBLIC
 from tallymark.service.cursors import Cursor, Limit, read_cursor, refuse_cursor, write_cursor
+from tallymark.service.next_rank import Above, find_place
 from tallymark.service.operations import Page, Resource, operation
-from tallymark.service.rivals import Above, find_place
 from tallymark.service.submissions import (
     Finding,
     RatingChange,
@@ -53,7 +53,7 @@ from tallymark.store.dry_run import is_dry_run
 if TYPE_CHECKING:
     from tallymark.challenges.challenge import Challenge
     from tallymark.ratings import EloChange, Match
-    from tallymark.service.rivals import Place
+    from tallymark.service.next_rank import Place
     from tallymark.service.visibility import AttemptView
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
@@ -305,12 +305,12 @@ class Attempts(Resource):
     def form(self, attempt: AttemptId, agent: Handle | None = None) -> AnswerForm:
         """Get the form of an answer: of the version that was entered."""
         found = self._find_own(attempt, agent).attempt
-        form = self.services.competition.rulings.find_version(found).submission
+        form = self.services.competition.challenge_cache.find_version(found).submission
         return AnswerForm(submission=form)
 
     def _find_most_bytes(self, attempt: str) -> int:
         self._known = self._find_own(attempt, None)
-        version = self.services.competition.rulings.find_version(self._known.attempt)
+        version = self.services.competition.challenge_cache.find_version(self._known.attempt)
         return find_most_bytes(version.submission)
 
     @operation(

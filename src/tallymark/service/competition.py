@@ -74,8 +74,8 @@ from tallymark.errors import (
 from tallymark.models.egress_policy import limit_egress
 from tallymark.sandbox import Policy
 from tallymark.scoring.score import show_value
-from tallymark.service.rulings import Rulings, scores_quickly
-from tallymark.service.settlers import Reported, Settlers
+from tallymark.service.challenge_cache import ChallengeCache, scores_quickly
+from tallymark.service.report_scoring_pool import Reported, ReportScoringPool
 from tallymark.service.witnessed import read_witnessed
 from tallymark.store.contests.attempt_items import Finish, Verdict
 from tallymark.store.dry_run import dry_run, is_dry_run
@@ -171,20 +171,20 @@ class Competition:
     ) -> None:
         """`find_egress` gives the egress policy of models that challenges and competitors name."""
         self.store = store
-        self.rulings = Rulings(store, policy, clock)
+        self.challenge_cache = ChallengeCache(store, policy, clock)
         """The rules by which attempts were entered, and by which they are scored now."""
         self._find_egress = find_egress
         self._policy = policy
         self._judge_model = judge_model
         self._clock = clock
         self._draw = draw
-        self._settlers = Settlers(self._settle_together)
+        self._report_pool = ReportScoringPool(self._settle_together)
         self._swept_at = -math.inf
 
     def close(self) -> None:
         """Ends what was started for this competition."""
-        self._settlers.close()
-        self.rulings.close()
+        self._report_pool.close()
+        self.challenge_cache.close()
 
     def publish(self, folder: Path) -> Challenge:
         """Makes a challenge, or a new version of it, ready to be entered."""
@@ -196,7 +196,7 @@ class Competition:
         self, name: str, agent: str, *, memoryless: bool = False, key: str | None = None
     ) -> Entry:
         """Starts the clock of an attempt, or gives the open one back."""
-        challenge = self.rulings.find(name, anew=True).challenge
+        challenge = self.challenge_cache.find(name, anew=True).challenge
         _refuse_other_kind(challenge, "enter")
         self._expire_some()
         seed, begins = self._draw(), True
@@ -210,7 +210,7 @@ class Competition:
         public = self._load_public(challenge, seed) if begins else {}
         attempt = self.store.attempts.enter(name, agent, at=self._clock(), **how)
         if not begins or (attempt.seed, attempt.version) != (seed, challenge.version):
-            challenge = self.rulings.find_version(attempt)
+            challenge = self.challenge_cache.find_version(attempt)
             public = self._load_public(challenge, attempt.seed)
         return Entry(attempt, challenge, public)
 
@@ -219,7 +219,7 @@ class Competition:
         attempt = self.store.attempts.find(attempt_id, agent).attempt
         if attempt.state != "entered" or self._clock() >= attempt.expires_at:
             raise Conflict(f"attempt {attempt_id} is not open any more", hint="see what it came to")
-        challenge = self.rulings.find_version(attempt)
+        challenge = self.challenge_cache.find_version(attempt)
         return Entry(attempt, challenge, self._load_public(challenge, attempt.seed))
 
     def show_sample(self, name: str) -> Mapping[str, Any]:
@@ -227,7 +227,7 @@ class Competition:
 
         Empty if all attempts have the same data: seeing those means having entered.
         """
-        challenge = self.rulings.find(name, anew=True).challenge
+        challenge = self.challenge_cache.find(name, anew=True).challenge
         if challenge.generate is None:
             return {}
         drawn = int.from_bytes(hashlib.sha256(f"sample {challenge.version}".encode()).digest()[:7])
@@ -236,7 +236,7 @@ class Competition:
 
     def check_entry(self, name: str, agent: str) -> Entry:
         """Refuses what `enter` would, in a rehearsal: only entering gives the data."""
-        challenge = self.rulings.find(name, anew=True).challenge
+        challenge = self.challenge_cache.find(name, anew=True).challenge
         _refuse_other_kind(challenge, "enter")
         return Entry(
             self.store.attempts.enter(name, agent, at=self._clock(), seed=0), challenge, {}
@@ -246,7 +246,7 @@ class Competition:
         """The submission of an attempt: for its agent and for organisers."""
         attempt = self.store.attempts.get(attempt_id)
         payload = self.store.attempts.payload(attempt.id)
-        form = self.rulings.find_version(attempt).submission
+        form = self.challenge_cache.find_version(attempt).submission
         return keep_submission(attempt, form.format, payload)
 
     def submit(
@@ -281,14 +281,14 @@ class Competition:
         at = self._clock()  # when it came: what is looked at first costs the competitor no time
         if seen is not None:
             sent = msgspec.structs.replace(sent, trajectory=seen.write())
-        challenge = self.rulings.find_version(known.attempt)
+        challenge = self.challenge_cache.find_version(known.attempt)
         # Before it is stored: what cannot be judged can be sent again in another form.
         refuse_unusable(sent, challenge.submission)
         if sent.trajectory is not None:
             read_trajectory(sent.trajectory)
         kind = find_evaluator(challenge.evaluator.type)
         with self._limit_reach(challenge):
-            kind.refuse(sent.submission, challenge, self.rulings.open_folder(challenge))
+            kind.refuse(sent.submission, challenge, self.challenge_cache.open_folder(challenge))
         who = (known.attempt.id, known.attempt.agent)
         attempt = self.store.attempts.submit(*who, sent, at=at, key=key, known=known)
         self._expire_some()
@@ -303,8 +303,8 @@ class Competition:
 
         Generated data are no exception: a request made them when the attempt was entered.
         """
-        challenge = self.rulings.find_version(attempt)
-        ruling = self.rulings.find(attempt.challenge).challenge
+        challenge = self.challenge_cache.find_version(attempt)
+        ruling = self.challenge_cache.find(attempt.challenge).challenge
         return challenge.evaluator.type in _QUICK and scores_quickly(ruling)
 
     def settle_attempt(self, attempt_id: str) -> Attempt:
@@ -328,7 +328,7 @@ class Competition:
         attempt = cast("Attempt", await self.store.attempts.ado(item))
         if attempt.state != "submitted":
             return attempt
-        return await asyncio.wrap_future(self._settlers.put(attempt, metrics))
+        return await asyncio.wrap_future(self._report_pool.put(attempt, metrics))
 
     def report_many(
         self, reports: Sequence[AttemptReport], *, all_or_none: bool = False
@@ -350,7 +350,7 @@ class Competition:
         if is_dry_run():
             return answers
         settled = {
-            nth: self._settlers.put(each, reports[nth].metrics)
+            nth: self._report_pool.put(each, reports[nth].metrics)
             for nth, each in enumerate(answers)
             if isinstance(each, Attempt) and each.state == "submitted"
         }
@@ -369,7 +369,7 @@ class Competition:
         self._expire_some()
         answers: list[Any] = await self.store.attempts.ado_all([each.item for each in prepared])
         settled = {
-            nth: asyncio.wrap_future(self._settlers.put(each, prepared[nth].metrics))
+            nth: asyncio.wrap_future(self._report_pool.put(each, prepared[nth].metrics))
             for nth, each in enumerate(answers)
             if isinstance(each, Attempt) and each.state == "submitted"
         }
@@ -454,7 +454,7 @@ class Competition:
                 return None
             return _verify_trajectory(attempt, payload, new).violations
 
-        plugin = self.rulings.load_plugin(new, files)
+        plugin = self.challenge_cache.load_plugin(new, files)
         plan = RescorePlan.of(
             old,
             new,
@@ -470,7 +470,7 @@ class Competition:
                 done = rescorings.apply(spread, at=at, on_progress=on_progress, reason=reason)
             else:
                 done = rescorings.preview(spread, at=at, on_progress=on_progress)
-        self.rulings.forget_pauses()
+        self.challenge_cache.forget_pauses()
         return done
 
     def _spread(
@@ -498,8 +498,8 @@ class Competition:
         if not agents or not set(agents) <= set(paused):
             who = "nobody is" if agent is None else f"{agent!r} is not"
             raise InvalidInput(f"{who} paused at {name}", hint="see `tally plugin paused`")
-        ruling = self.rulings.find(name, anew=True)
-        plugin = self.rulings.load_plugin(ruling.challenge)
+        ruling = self.challenge_cache.find(name, anew=True)
+        plugin = self.challenge_cache.load_plugin(ruling.challenge)
         deaths: dict[str, tuple[int, str]] = getattr(plugin, "deaths", {})
         for each in agents:
             deaths.pop(each, None)
@@ -511,7 +511,7 @@ class Competition:
             origin=origin_of_all(ruling.challenge, plugin),
             deaths=deaths,
         )
-        self.rulings.forget_pauses()
+        self.challenge_cache.forget_pauses()
         return done
 
     def arena(self, name: str) -> Arena:
@@ -521,7 +521,7 @@ class Competition:
         challenge = msgspec.structs.replace(kept.challenge, freezes_at=kept.freezes_at)
         judge = judge_of(
             challenge,
-            self.rulings.open_folder(challenge),
+            self.challenge_cache.open_folder(challenge),
             policy=self._policy,
             judge_model=self._judge_model,
             answers=lambda: self.store.judge_answers,
@@ -534,7 +534,7 @@ class Competition:
     ) -> tuple[Challenge, bytes | None, Path]:
         """The rule to rescore by, its files if they differ, and their folder."""
         if folder is None:
-            return change_scoring(old, **scoring), None, self.rulings.open_folder(old)
+            return change_scoring(old, **scoring), None, self.challenge_cache.open_folder(old)
         new = load_challenge(folder)
         if new.name != old.name:
             raise InvalidInput(f"the folder holds the challenge {new.name!r}, not {old.name!r}")
@@ -544,7 +544,7 @@ class Competition:
 
     def _load_public(self, challenge: Challenge, seed: int) -> Mapping[str, Any]:
         """The competitor's data. A failure may quote the truth, so it is only logged."""
-        folder = self.rulings.open_folder(challenge)
+        folder = self.challenge_cache.open_folder(challenge)
         try:
             return make_attempt_data(challenge, folder, seed, self._policy).public
         except OrganiserFault as error:
@@ -570,7 +570,7 @@ class Competition:
     def _finish_together(self, reports: Sequence[Reported]) -> dict[str, Attempt]:
         """Attempts that could be scored together, by id."""
         try:
-            ruling = self.rulings.find(reports[0][0].challenge)
+            ruling = self.challenge_cache.find(reports[0][0].challenge)
             verdicts = self._judge_together(reports, ruling)
         except Exception:  # noqa: BLE001 (whose it is shows when each is scored by itself)
             return {}
@@ -589,7 +589,7 @@ class Competition:
     ) -> list[Verdict]:
         found = []
         for attempt, metrics in reports:
-            challenge = self.rulings.find_version(attempt)
+            challenge = self.challenge_cache.find_version(attempt)
             payload = Payload(reported=_as_stored(metrics))
             shown = _verify_trajectory(attempt, payload, challenge)
             evaluation = self._evaluate(attempt, payload, challenge, shown, _NO_FOLDER)
@@ -626,9 +626,9 @@ class Competition:
     def _score_submitted(self, evidence: Evidence) -> Attempt | None:
         """Store its score once; None if it already has another."""
         attempt = evidence.attempt
-        challenge = self.rulings.find_version(attempt)
+        challenge = self.challenge_cache.find_version(attempt)
         shown = self._verify(evidence, challenge)
-        folder = self.rulings.open_folder(challenge)
+        folder = self.challenge_cache.open_folder(challenge)
         evaluation = self._evaluate(attempt, evidence.payload, challenge, shown, folder)
 
         def judge(ruling: StoredChallenge) -> Verdict:
@@ -636,7 +636,7 @@ class Competition:
             return Verdict(evaluation, outcome, shown.verified)
 
         for anew in (False, True):
-            ruling = self.rulings.find(attempt.challenge, anew=anew)
+            ruling = self.challenge_cache.find(attempt.challenge, anew=anew)
             try:
                 return self._finish(evidence, judge(ruling), ruling.revision)
             except RuleChanged:  # between reading it and storing its score
@@ -663,12 +663,12 @@ class Competition:
         outcomes = score_attempts(
             ruling.challenge,
             [(attempt, evaluation) for attempt, evaluation, _ in found],
-            self.rulings.find_plugin(ruling.challenge),
+            self.challenge_cache.find_plugin(ruling.challenge),
             trajectories=[shown for _, _, shown in found],
             tenant=self.store.tenant,
         )
         if any("stopped" in each.details.get("scorer", {}) for each in outcomes):
-            self.rulings.forget_pauses()  # this may be one attempt too many
+            self.challenge_cache.forget_pauses()  # this may be one attempt too many
         if self._policy is None or not self._policy.warnings:
             return outcomes
         warning = {"warning": "; ".join(self._policy.warnings)}

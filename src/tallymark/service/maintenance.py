@@ -8,8 +8,8 @@ from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING
 
 from tallymark.errors import InvalidInput, suggest
-from tallymark.service import keeper
 from tallymark.service.app import App
+from tallymark.service.maintenance_thread import prune
 from tallymark.store.retention import KINDS
 from tallymark.store.schema import CURRENT
 
@@ -75,7 +75,7 @@ class Maintenance:
                 hint = f"did you mean {near!r}?" if near else f"there is {', '.join(KINDS)}"
                 raise InvalidInput(f"nothing is pruned that is called {kind!r}", hint=hint)
         self._store.require()
-        return keeper.prune(
+        return prune(
             self._store, time.time(), tenant=tenant, kinds=kinds or KINDS, really=not dry_run
         )
 
@@ -91,14 +91,14 @@ def check_database(store: Store, *, plugins: bool = False) -> CheckReport:
     """Check all tenants, with plugins run again if requested."""
     if not plugins:
         return store.check_all()
-    from tallymark.service.rulings import Rulings  # noqa: PLC0415 (the sandbox loads with it)
+    from tallymark.service.challenge_cache import ChallengeCache  # noqa: PLC0415 (the sandbox loads with it)
 
-    known: dict[str, Rulings] = {}
+    known: dict[str, ChallengeCache] = {}
     with ExitStack() as left:
 
         def find(tenant: str, challenge: Challenge) -> Plugin | None:
             if tenant not in known:
-                made = Rulings(store.for_tenant(tenant), None, time.time)
+                made = ChallengeCache(store.for_tenant(tenant), None, time.time)
                 known[tenant] = left.enter_context(closing(made))
             return known[tenant].load_unpaused(challenge)
 

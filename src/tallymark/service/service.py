@@ -25,12 +25,12 @@ from tallymark.service.fair_threads import (
 from tallymark.service.limits import TABLE_COST, MemoryBudget, RateLimits
 from tallymark.service.live import LiveHub
 from tallymark.service.metrics import Gauge, Metrics
-from tallymark.service.own_traces import start_tracing
 from tallymark.service.proxy import Proxy
 from tallymark.service.readiness import Readiness, measure_disks
 from tallymark.service.server_logs import log_request
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.table_cache import TableCache
+from tallymark.service.telemetry import start_tracing
 from tallymark.service.tenant import TenantServices
 from tallymark.service.what_if import WhatIfs
 from tallymark.service.workers import Workers

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tallymark.sandbox.policy import choose_policy
-from tallymark.service.own_traces import read_endpoint
 from tallymark.service.proxy import Networks, Proxy, read_proxy_settings
 from tallymark.service.remote_suites import RemoteRules
+from tallymark.service.telemetry import read_endpoint
 
 if TYPE_CHECKING:
     from tallymark.engine.engine_choice import EngineChoice

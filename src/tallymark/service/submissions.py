@@ -98,7 +98,7 @@ def submit_answer(
         return TakenSubmission(taken, None)
     if caller is None or not services.has_workers or competition.settles_quickly(taken):
         scored = competition.score_submission(evidence)
-        ruling = competition.rulings.find(scored.challenge).challenge
+        ruling = competition.challenge_cache.find(scored.challenge).challenge
         return TakenSubmission(scored, before, ruling=ruling)
     return TakenSubmission(taken, before, services.jobs.queue_scoring(caller, taken.id))
 
@@ -135,7 +135,7 @@ def find_rating_change(services: TenantServices, done: TakenSubmission, now: flo
 def find_open_bytes(services: TenantServices, caller: Caller) -> int:
     """Return how large an answer the open attempts of an agent allow; 0 without any."""
     found = services.store.contest_stats.open_attempts_of(caller.agent or "")
-    forms = (services.competition.rulings.find_version(each) for each in found)
+    forms = (services.competition.challenge_cache.find_version(each) for each in found)
     return max((find_most_bytes(each.submission) for each in forms), default=0)
 
 
@@ -149,7 +149,7 @@ def check_answer(
     from tallymark.challenges.trajectory import verify_sent  # noqa: PLC0415 (loads much)
 
     competition = services.competition
-    challenge = competition.rulings.find_version(known.attempt)
+    challenge = competition.challenge_cache.find_version(known.attempt)
     found = []
     try:
         seen = read_witnessed(services.store, known.attempt.id)

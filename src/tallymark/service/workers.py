@@ -25,7 +25,7 @@ from tallymark.challenges.challenge import DimensionWeight
 from tallymark.errors import InvalidInput, LeaseLost, TallymarkError, WorkFailed
 from tallymark.instrumentation import watch
 from tallymark.service.delivery_pauses import DeliveryPauses
-from tallymark.service.keeper import Keeper
+from tallymark.service.maintenance_thread import MaintenanceThread
 from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.stop_signals import StopSignal
 from tallymark.store.contests.audit_log import Actor, act_as
@@ -322,7 +322,7 @@ class Workers:
         self._renewed = self._settled = self._ruled = self._announced = time.monotonic()
         self._looked = time.monotonic()
         self._thread = threading.Thread(target=self._look, name="tally-jobs", daemon=True)
-        self._keeper = Keeper(app, clock) if "settle" in self._kinds else None
+        self._maintenance = MaintenanceThread(app, clock) if "settle" in self._kinds else None
 
     def __enter__(self) -> Self:
         self.start()
@@ -336,8 +336,8 @@ class Workers:
         self._queue.prepare()
         self._queue.wakeups.wake(self._wake)
         self._thread.start()
-        if self._keeper is not None:
-            self._keeper.start()
+        if self._maintenance is not None:
+            self._maintenance.start()
 
     def stop(self, seconds: float = _STOP_SECONDS) -> None:
         """Stop within some seconds: running jobs end or are handed back, and no job starts."""
@@ -346,8 +346,8 @@ class Workers:
         self._queue.wakeups.leave(self._wake)
         if self._thread.is_alive():  # it is not where the server ended before it began
             self._thread.join(max(0.0, deadline - time.monotonic()))
-        if self._keeper is not None:
-            self._keeper.stop(max(0.0, deadline - time.monotonic()))
+        if self._maintenance is not None:
+            self._maintenance.stop(max(0.0, deadline - time.monotonic()))
         with self._lock:
             left = list(self._under_way.values())
         for task, _ in left:
@@ -373,8 +373,8 @@ class Workers:
     def wait_until_idle(self, told: threading.Event) -> None:
         """Return when no job runs and none could start, or when woken."""
         idle = 0
-        if self._keeper is not None:
-            self._keeper.settle()
+        if self._maintenance is not None:
+            self._maintenance.settle()
         if "decide" in self._kinds:
             self._queue.queue_rule_work(self._clock())
         if "announce" in self._kinds:
@@ -386,7 +386,7 @@ class Workers:
     @property
     def is_alive(self) -> bool:
         """True if a thread looks for jobs and runs maintenance."""
-        kept = self._keeper is None or self._keeper.is_alive
+        kept = self._maintenance is None or self._maintenance.is_alive
         return self._thread.is_alive() and time.monotonic() - self._looked < _SILENT and kept
 
     @property

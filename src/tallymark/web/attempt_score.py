@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from tallymark.challenges.attempt import Attempt, Metrics, Outcome
     from tallymark.challenges.challenge import Challenge
     from tallymark.ratings import EloChange, Match
+    from tallymark.service.next_rank import Place
     from tallymark.service.ratings import EloStep
-    from tallymark.service.rivals import Place
     from tallymark.web.board_rows import DimensionShare
     from tallymark.web.page_request import PageRequest
 

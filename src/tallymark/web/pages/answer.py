@@ -75,7 +75,7 @@ def _find_own(request: PageRequest) -> StoredAttempt:
 
 
 def _describe(request: PageRequest, attempt: Attempt, data: Mapping[str, Any]) -> AnswerView:
-    challenge = request.services.competition.rulings.find_version(attempt)
+    challenge = request.services.competition.challenge_cache.find_version(attempt)
     return AnswerView(
         title=f"Attempt {attempt.number} at {challenge.title}",
         id=attempt.id,
@@ -94,7 +94,9 @@ def _describe(request: PageRequest, attempt: Attempt, data: Mapping[str, Any]) -
 
 
 def _find_most_bytes(request: PageRequest) -> int:
-    challenge = request.services.competition.rulings.find_version(_find_own(request).attempt)
+    challenge = request.services.competition.challenge_cache.find_version(
+        _find_own(request).attempt
+    )
     return find_most_bytes(challenge.submission)
 
 
@@ -128,7 +130,7 @@ def _look(request: PageRequest) -> tuple[StoredAttempt, Payload, Sequence[Findin
             f"the time was up at {format_utc_moment(attempt.expires_at)}",
             hint="your text is still below; enter again for another attempt",
         )
-    challenge = request.services.competition.rulings.find_version(attempt)
+    challenge = request.services.competition.challenge_cache.find_version(attempt)
     sent = _read_sent(request, challenge.submission)
     return known, sent, request.tally.attempts.check_payload(known, sent).findings
 

@@ -1,4 +1,4 @@
-"""`Settlers`: threads that score reports which take longer than a transaction may.
+"""`ReportScoringPool`: threads that score reports which take longer than a transaction may.
 
 Reports waiting at one challenge are scored together, which takes a plugin a fraction of the time:
 see docs/decisions/0032-group-commit.md. A single one is scored at once.
@@ -22,18 +22,18 @@ _MOST_TOGETHER = 64
 """Larger batches would make the last items wait for a slow plugin."""
 
 
-class Settlers:
-    """Scores by `settle`, which takes attempts of one challenge and returns their outcomes."""
+class ReportScoringPool:
+    """Scores reports by `settle`, which takes those of one challenge and returns attempts."""
 
     def __init__(self, settle: Callable[[Sequence[Reported]], Sequence[Attempt]]) -> None:
         self._settle = settle
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tally-settler")
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tally-report-scoring")
         self._lock = threading.Lock()
         self._waiting: dict[str, deque[tuple[Reported, Future[Attempt]]]] = {}
         """By the name of the challenge."""
 
     def put(self, attempt: Attempt, metrics: Metrics) -> Future[Attempt]:
-        """Has an attempt scored."""
+        """Queue an attempt for scoring."""
         future: Future[Attempt] = Future()
         with self._lock:
             waiting = self._waiting.setdefault(attempt.challenge, deque())
@@ -43,7 +43,7 @@ class Settlers:
         return future
 
     def close(self) -> None:
-        """Scores what waits, then ends."""
+        """Score what is queued, then stop."""
         self._threads.shutdown()
 
     def _work(self, challenge: str) -> None:

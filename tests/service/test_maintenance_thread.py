@@ -1,4 +1,4 @@
-"""The keeper: quiet traces are settled, old ones removed, and it goes on looking."""
+"""The maintenance thread finalises quiet traces, removes old ones, and survives errors."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.service.rule_samples import DAY, Clock, make_trace
 from tests.traces.otlp_samples import as_json, span
 
 from tallymark.errors import WorkFailed
-from tallymark.service import keeper as keeping
+from tallymark.service import maintenance_thread as keeping
 from tallymark.service.app import App
-from tallymark.service.keeper import Keeper
+from tallymark.service.maintenance_thread import MaintenanceThread
 from tallymark.service.resources import Resources
 from tallymark.service.trace_intake import TraceIntake
 from tallymark.store import Store
@@ -45,10 +45,10 @@ def test_what_was_quiet_is_settled_for_all_tenants(app: App) -> None:
     for number, store in enumerate((app.store, other), 1):
         intake = TraceIntake(store, clock=clock)
         intake.keep(*intake.read(as_json(span(number)), "json"))
-    keeper = Keeper(app, clock)
-    assert keeper.settle() == 0  # something may still come
+    maintenance = MaintenanceThread(app, clock)
+    assert maintenance.settle() == 0  # something may still come
     clock.now += QUIET_S
-    assert keeper.settle() == 2
+    assert maintenance.settle() == 2
     assert [each.state for each in other.traces.page(TraceQuery()).items] == ["settled"]
 
 
@@ -60,8 +60,8 @@ def test_each_tenant_keeps_its_traces_as_long_as_it_says(app: App) -> None:
         load(store, clock, 1, 2)
     clock.now += 2 * DAY
     load(app.store, clock, 3)
-    keeper = Keeper(app, clock)
-    keeper.prune()
+    maintenance = MaintenanceThread(app, clock)
+    maintenance.prune()
     assert list_ids(app.store) == [3]
     assert list_ids(other) == [1, 2]
 
@@ -78,8 +78,8 @@ def test_a_failure_does_not_end_it(app: App, monkeypatch: pytest.MonkeyPatch) ->
         return 0
 
     monkeypatch.setattr(app.store.traces, "finalise", settle)
-    keeper = Keeper(app)
-    keeper.start()
+    maintenance = MaintenanceThread(app)
+    maintenance.start()
     assert looked.wait(30)
-    keeper.stop(30)
-    assert not keeper._thread.is_alive()
+    maintenance.stop(30)
+    assert not maintenance._thread.is_alive()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Lead(msgspec.Struct, frozen=True, kw_only=True):
-    """A dimension of mine, and of the one above."""
+    """A dimension of the attempt, and of the one above it."""
 
     key: str
     label: str

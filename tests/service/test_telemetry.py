@@ -13,8 +13,8 @@ from tests.http.conftest import ADA, Server, listening, run_server
 
 from tallymark.errors import InvalidInput
 from tallymark.instrumentation import watch
-from tallymark.service.own_traces import start_tracing
 from tallymark.service.settings import read_settings
+from tallymark.service.telemetry import start_tracing
 from tallymark.traces.trace_query import parse_query
 
 
@@ -46,7 +46,7 @@ def _list_names(server: Server) -> Counter[str]:
 
 def test_nothing_is_loaded_where_nothing_is_configured() -> None:
     code = (
-        "import sys; from tallymark.service.own_traces import start_tracing; start_tracing({})\n"
+        "import sys; from tallymark.service.telemetry import start_tracing; start_tracing({})\n"
         "sys.exit(any(name.startswith('opentelemetry.sdk') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

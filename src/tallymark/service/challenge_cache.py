@@ -1,4 +1,4 @@
-"""`Rulings`: the rules of challenges, their files and plugins, made ready once for all threads."""
+"""`ChallengeCache`: scoring rules, files and plugins of challenges, loaded once for all threads."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 _OURS = "builtin.weighted_scorer"
 _PAUSES_KNOWN_S = 1.0
-"""So long a pause that another process has ended may go on here."""
+"""Seconds for which plugin quarantines are cached; another process may end one meanwhile."""
 
 
-class Rulings:
-    """Safe to use from several threads. `close` ends what was started."""
+class ChallengeCache:
+    """Thread-safe cache; `close` ends its sandbox and removes its files."""
 
     def __init__(self, store: Store, policy: Policy | None, clock: Callable[[], float]) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class Rulings:
         self._clock = clock
         self._lock = threading.RLock()
         self._sandbox: Sandbox | None = None
-        self._rulings: dict[str, StoredChallenge] = {}
+        self._stored: dict[str, StoredChallenge] = {}
         self._folders: dict[str, tempfile.TemporaryDirectory[str]] = {}
         self._plugins: dict[tuple[str, str], Plugin] = {}
         """By the version of the challenge, and as that calls it."""
@@ -57,9 +57,9 @@ class Rulings:
 
     def find(self, name: str, *, anew: bool = False) -> StoredChallenge:
         """The version that counts, read once: what is scored by an older one, the store refuses."""
-        if anew or name not in self._rulings:
-            self._rulings[name] = self._store.challenges.find(name)
-        return self._rulings[name]
+        if anew or name not in self._stored:
+            self._stored[name] = self._store.challenges.find(name)
+        return self._stored[name]
 
     def find_version(self, attempt: Attempt) -> Challenge:
         """The challenge as it was when the attempt was entered."""

@@ -1,4 +1,4 @@
-"""Settlers: what waits at one challenge is scored together, and each has its own answer."""
+"""Reports waiting at one challenge are scored together, and each caller gets its own outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.challenges.challenge_folders import attempt_at
 from tests.store.contest_samples import a_challenge
 
 from tallymark.challenges.attempt import Attempt, Metrics
-from tallymark.service.settlers import _THREADS, Reported, Settlers
+from tallymark.service.report_scoring_pool import _THREADS, Reported, ReportScoringPool
 
 
 class Desk:
@@ -36,34 +36,34 @@ def desk() -> Desk:
 
 
 @pytest.fixture
-def settlers(desk: Desk) -> Iterator[Settlers]:
-    made = Settlers(desk.settle)
+def pool(desk: Desk) -> Iterator[ReportScoringPool]:
+    made = ReportScoringPool(desk.settle)
     yield made
     for _ in range(100):
         desk.let_go.release()
     made.close()
 
 
-def put(settlers: Settlers, agent: str, challenge: str = "sums") -> Future[Attempt]:
+def put(pool: ReportScoringPool, agent: str, challenge: str = "sums") -> Future[Attempt]:
     attempt = attempt_at(a_challenge(name=challenge), agent=agent)
-    return settlers.put(attempt, Metrics())
+    return pool.put(attempt, Metrics())
 
 
-def occupy(settlers: Settlers, desk: Desk) -> list[Future[Attempt]]:
+def occupy(pool: ReportScoringPool, desk: Desk) -> list[Future[Attempt]]:
     """All threads, each with one that was alone."""
     busy = []
     for nth in range(_THREADS):
-        busy.append(put(settlers, f"first-{nth}", f"other-{nth}"))
+        busy.append(put(pool, f"first-{nth}", f"other-{nth}"))
         assert desk.begun.acquire(timeout=60)
     return busy
 
 
 def test_one_that_is_alone_waits_for_nobody_and_those_that_wait_go_together(
-    settlers: Settlers, desk: Desk
+    pool: ReportScoringPool, desk: Desk
 ) -> None:
-    busy = occupy(settlers, desk)
-    waiting = [put(settlers, agent) for agent in ("alice", "bob", "charlie")]
-    apart = put(settlers, "dora", "elsewhere")
+    busy = occupy(pool, desk)
+    waiting = [put(pool, agent) for agent in ("alice", "bob", "charlie")]
+    apart = put(pool, "dora", "elsewhere")
     for _ in range(_THREADS + 2):
         desk.let_go.release()
     told = [each.result(60).agent for each in (*busy, *waiting, apart)]
@@ -71,9 +71,9 @@ def test_one_that_is_alone_waits_for_nobody_and_those_that_wait_go_together(
     assert sorted(desk.batches[_THREADS:]) == [["alice", "bob", "charlie"], ["dora"]]
 
 
-def test_who_has_gone_is_settled_and_holds_up_nobody(settlers: Settlers, desk: Desk) -> None:
-    occupy(settlers, desk)
-    gone, stays = put(settlers, "alice"), put(settlers, "bob")
+def test_who_has_gone_is_settled_and_holds_up_nobody(pool: ReportScoringPool, desk: Desk) -> None:
+    occupy(pool, desk)
+    gone, stays = put(pool, "alice"), put(pool, "bob")
     assert gone.cancel()
     for _ in range(_THREADS + 1):
         desk.let_go.release()
@@ -81,8 +81,8 @@ def test_who_has_gone_is_settled_and_holds_up_nobody(settlers: Settlers, desk: D
     assert desk.batches[-1] == ["alice", "bob"]
 
 
-def test_what_fails_is_told_to_all_that_it_failed_for(settlers: Settlers, desk: Desk) -> None:
-    failed = put(settlers, "poison")
+def test_what_fails_is_told_to_all_that_it_failed_for(pool: ReportScoringPool, desk: Desk) -> None:
+    failed = put(pool, "poison")
     desk.let_go.release()
     with pytest.raises(ZeroDivisionError):
         failed.result(60)

@@ -1,4 +1,4 @@
-"""`Keeper`: the maintenance thread: finalises quiet traces, and removes data past retention."""
+"""Maintenance thread: finalises quiet traces, and removes data past retention."""
 
 from __future__ import annotations
 
@@ -18,42 +18,42 @@ if TYPE_CHECKING:
     from tallymark.store import Store
     from tallymark.store.retention import Pruned, Pruner
 
-_log = logging.getLogger("tallymark.keeper")
+_log = logging.getLogger("tallymark.maintenance")
 _PAUSE = 1.0
-"""Seconds between looks."""
+"""Seconds between passes."""
 _PRUNED_EVERY = 300.0
 _AT_ONCE = 1_000
 _SILENT = 60.0
-"""Seconds without a look after which something is wrong."""
+"""Seconds without progress after which the thread counts as stuck."""
 
 
-class Keeper:
-    """Looks after what all tenants keep; several processes may have one."""
+class MaintenanceThread:
+    """Finalises and prunes the data of all tenants; several processes may run one."""
 
     def __init__(self, app: App, clock: Callable[[], float] = time.time) -> None:
         self._app = app
         self._clock = clock
         self._stopping = threading.Event()
         self._looked = time.monotonic()
-        self._thread = threading.Thread(target=self._look, name="tally-keeper", daemon=True)
+        self._thread = threading.Thread(target=self._look, name="tally-maintenance", daemon=True)
 
     def start(self) -> None:
-        """Begins to look."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, seconds: float) -> None:
-        """Ends after what it is doing."""
+        """Stop after the current piece of work, and wait at most `seconds`."""
         self._stopping.set()
         if self._thread.is_alive():
             self._thread.join(seconds)
 
     @property
     def is_alive(self) -> bool:
-        """True if it has run lately."""
+        """True if a pass or a batch ended within the last minute."""
         return self._thread.is_alive() and time.monotonic() - self._looked < _SILENT
 
     def settle(self) -> int:
-        """Settles all that was quiet by now; how many were due."""
+        """Finalise traces past their quiet time; return how many."""
         done = 0
         while not self._stopping.is_set():
             found = self._app.store.traces.finalise(self._clock(), _AT_ONCE)
@@ -64,7 +64,7 @@ class Keeper:
         return done
 
     def prune(self) -> None:
-        """Removes what tenants no longer keep."""
+        """Remove data past the retention of its tenant."""
         for pruner in open_pruners(self._app.store, self._clock()):
             for kind in KINDS:
                 while not self._stopping.is_set() and pruner.remove_some(kind):
@@ -80,13 +80,13 @@ class Keeper:
                     self.prune()
             except TallymarkError as error:  # a database that is away for a while
                 _log.warning("maintenance of stored data failed: %s", error)
-            except Exception:  # noqa: BLE001 (the one who looks must go on looking)
+            except Exception:  # noqa: BLE001 (the thread must survive any error)
                 _log.exception("maintenance of stored data failed")
             self._looked = time.monotonic()
 
 
 def open_pruners(store: Store, now: float, tenant: str | None = None) -> Iterator[Pruner]:
-    """One for each tenant, or for one of them."""
+    """Open a pruner for each tenant, or for the one named."""
     known = sorted({DEFAULT, *(each.name for each in store.tenants.all())})
     for name in known if tenant is None else [tenant]:
         yield store.for_tenant(name).open_pruner(now)
