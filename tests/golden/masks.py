@@ -73,6 +73,7 @@ MASKS: tuple[Mask, ...] = (
         "the last digits of fits and cosines are the processor's",
         decimals=6,
     ),
+    Mask("version", r"genai-prices ([0-9.]+)", "the price table is updated with its package"),
 )
 MEASURED: tuple[Mask, ...] = (
     Mask(

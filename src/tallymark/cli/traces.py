@@ -24,12 +24,12 @@ from tallymark.text import (
     format_utc_moment,
     say,
 )
+from tallymark.traces.call_price import describe_cost_source
 from tallymark.traces.trace import Trace
 from tallymark.traces.trace_query import PEOPLE, SCORE
 
 if TYPE_CHECKING:
     from tallymark.service.traces import TraceItem, TraceScore
-    from tallymark.traces.trace import Trace
     from tallymark.traces.trace_facts import TraceSum
 
 app = typer.Typer(cls=CommandGroup, no_args_is_help=True)
@@ -126,8 +126,9 @@ def show(
     if as_json:
         _print({"trace": found})
         return
-    say(*_write_facts(found), "")
-    say(_make_span_table(Trace.from_dict(found.trace)))
+    spans = Trace.from_dict(found.trace)
+    say(*_write_facts(found, describe_cost_source(spans.cost_source)), "")
+    say(_make_span_table(spans))
     if found.scores:
         say("", _make_score_table(found.scores))
 
@@ -422,7 +423,7 @@ def _write_status(record: TraceItem) -> str:
     return f"{record.status}, though {format_count(record.errors, 'span')} failed: {record.error}"
 
 
-def _write_facts(record: TraceItem) -> list[str]:
+def _write_facts(record: TraceItem, cost_source: str) -> list[str]:
     told = [
         ("name", record.name),
         ("status", _write_status(record)),
@@ -435,7 +436,7 @@ def _write_facts(record: TraceItem) -> list[str]:
         ("tools", ", ".join(record.tools)),
         ("tags", ", ".join(record.tags)),
         ("tokens", None if record.tokens is None else f"{record.tokens:,}"),
-        ("cost", None if record.cost is None else format_money(record.cost)),
+        ("cost", None if record.cost is None else f"{format_money(record.cost)}, {cost_source}"),
         ("asked", record.asked),
         ("answered", record.answered),
         ("version", str(record.version) if record.state == "settled" else "still open"),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelPrice, PriceCalculation, TieredPrices
 
     from tallymark.traces.token_counts import TokenCounts
-    from tallymark.traces.trace import Span
+    from tallymark.traces.trace import CostSource, Span
 
 _SLOT_MS = 1_800_000
 """Half an hour: prices by the time of day change at these."""
@@ -95,11 +95,14 @@ def cost_fields(
     return {"cost": computed, "cost_computed": computed is not None}
 
 
-def describe_price_table() -> str:
-    """The price table and its version, for those who want to know where a cost comes from."""
-    from importlib.metadata import version  # noqa: PLC0415 (loads zipfile; wanted for a page)
+def describe_cost_source(source: CostSource | None) -> str:
+    """The origin of a trace's cost for readers, with the version of the price table."""
+    if source is None or source == "reported":
+        return "" if source is None else "reported by the trace"
+    from importlib.metadata import version  # noqa: PLC0415 (loads zipfile)
 
-    return f"genai-prices {version('genai-prices')}"
+    part = "partly computed" if source == "mixed" else "computed"
+    return f"{part} from tokens with genai-prices {version('genai-prices')}"
 
 
 @lru_cache(maxsize=8192)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", int, float)
 SpanType = Literal["span", "generation", "tool", "retrieval", "event"]
 Status = Literal["ok", "error"]
+CostSource = Literal["reported", "computed", "mixed"]
 Amount = Annotated[float, msgspec.Meta(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
@@ -253,7 +254,7 @@ class Trace(
         return self.sum_spending().cost
 
     @property
-    def cost_source(self) -> Literal["reported", "computed", "mixed"] | None:
+    def cost_source(self) -> CostSource | None:
         """Origin of the spans' costs; None if no span has a cost."""
         known = {span.cost_computed for span in self.spans if span.cost is not None}
         if len(known) == 2:

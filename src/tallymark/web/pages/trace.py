@@ -11,6 +11,7 @@ from tallymark.errors import InvalidInput
 from tallymark.service.callers import REPORTERS
 from tallymark.service.traces import TraceDetails, TraceScore
 from tallymark.text import format_count
+from tallymark.traces.call_price import describe_cost_source
 from tallymark.web.page import Outcome, Page, View
 from tallymark.web.page_request import PageRequest
 from tallymark.web.span_lines import SpanLine, Turn, lay_out_spans, list_turns
@@ -37,6 +38,7 @@ class TraceView(View, frozen=True, kw_only=True):
     seconds: float
     names: list[str]
     """Names of existing scores, as suggestions."""
+    cost_source: str
     may_score: bool
 
     @property
@@ -76,6 +78,7 @@ def gather(request: PageRequest) -> TraceView:
         spans=fall.lines,
         seconds=fall.seconds,
         names=list(dict.fromkeys([*choices.score, *choices.people]))[:50],
+        cost_source=describe_cost_source(trace.cost_source),
         may_score=request.caller.role in REPORTERS,
     )
 
