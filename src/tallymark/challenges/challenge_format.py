@@ -15,7 +15,7 @@ from tallymark.challenges.challenge import (
     Visibility,
 )
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
-from tallymark.challenges.evaluators.evaluator_options import METRICS, FileNameShape
+from tallymark.challenges.evaluators.evaluator_kind import METRICS, FileNameShape
 from tallymark.challenges.strategies import STRATEGIES
 from tallymark.documents.shapes import (
     AnyShape,

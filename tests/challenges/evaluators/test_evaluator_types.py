@@ -10,13 +10,13 @@ from tests.challenges.challenge_folders import folder_with
 from tests.throw_away import WithOneMore
 
 from tallymark.challenges.evaluators import EVALUATORS, find_evaluator
-from tallymark.challenges.evaluators.evaluator_options import FileNameShape
+from tallymark.challenges.evaluators.evaluator_kind import FileNameShape
 from tallymark.errors import InvalidInput
 
 TELEPATHY = """
     from tallymark.challenges.attempt import Evaluation
     from tallymark.challenges.evaluators.evaluator_kind import EvaluatorKind, metrics_of
-    from tallymark.challenges.evaluators.evaluator_options import FileNameShape
+    from tallymark.challenges.evaluators.evaluator_kind import FileNameShape
     from tallymark.documents.shapes import Key, NumberShape
 
     def evaluate(submitted, setting):

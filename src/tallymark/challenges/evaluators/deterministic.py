@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.challenge_data import load_challenge_data, read_truth
 from tallymark.challenges.evaluators.evaluator_kind import (
+    PASS_AT,
+    TRUTH,
     EvaluatorKind,
     make_warning,
     metrics_of,
     own_dimensions,
     raw_score,
 )
-from tallymark.challenges.evaluators.evaluator_options import PASS_AT, TRUTH
 from tallymark.dimensions import primitives
 from tallymark.dimensions.dimension import to_fraction
 from tallymark.documents.reader import MISSING, Reader

@@ -20,13 +20,14 @@ from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.evaluators.evaluator_kind import (
     EVALUATION_FAILED,
     EvaluatorKind,
+    FileNameShape,
     blame_organiser,
+    dimension,
     find_inner_file,
     make_warning,
     metrics_of,
     own_dimensions,
 )
-from tallymark.challenges.evaluators.evaluator_options import FileNameShape, dimension
 from tallymark.documents.shapes import DurationShape, Key, NumberShape, OrNullShape, TextShape
 from tallymark.errors import InvalidInput, ModelError, OrganiserFault, Problem
 from tallymark.judging.judge_dialogue import (

@@ -16,14 +16,16 @@ from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.challenge_data import load_challenge_data
 from tallymark.challenges.evaluators.evaluator_kind import (
     MEASURED_DIMENSIONS,
+    TRUTH,
     EvaluatorKind,
+    FileNameShape,
     SandboxProbe,
     fill_options,
+    limits,
     make_warning,
     metrics_of,
     read_metric,
 )
-from tallymark.challenges.evaluators.evaluator_options import TRUTH, FileNameShape, limits
 from tallymark.challenges.organiser_script import add_public_data, call_script, run_limited
 from tallymark.documents.shapes import (
     AnyShape,

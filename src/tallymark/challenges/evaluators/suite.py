@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.evaluators.evaluator_kind import (
     EVALUATION_FAILED,
+    NAMES,
     EvaluatorKind,
+    FileNameShape,
     blame_organiser,
+    dimension,
     evaluate_unusable,
     find_inner_file,
     metrics_of,
     own_dimensions,
 )
-from tallymark.challenges.evaluators.evaluator_options import NAMES, FileNameShape, dimension
 from tallymark.challenges.submitted_agents import (
     AGENT_KINDS,
     ALWAYS_REFUSED,

@@ -12,20 +12,18 @@ from typing import TYPE_CHECKING, Any
 from tallymark.challenges.attempt import Evaluation
 from tallymark.challenges.challenge_data import ChallengeData, load_challenge_data
 from tallymark.challenges.evaluators.evaluator_kind import (
+    PASS_AT,
     EvaluatorKind,
+    FileNameShape,
     SandboxProbe,
     blame_organiser,
+    dimension,
     evaluate_unusable,
+    limits,
     make_warning,
     metrics_of,
     own_dimensions,
     raw_score,
-)
-from tallymark.challenges.evaluators.evaluator_options import (
-    PASS_AT,
-    FileNameShape,
-    dimension,
-    limits,
 )
 from tallymark.challenges.evaluators.function_calls import (
     TOTAL_S,

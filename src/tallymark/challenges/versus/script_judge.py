@@ -14,8 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.challenges.challenge_folder import read_files
-from tallymark.challenges.evaluators.evaluator_kind import fill_options, find_inner_file
-from tallymark.challenges.evaluators.evaluator_options import FileNameShape, limits
+from tallymark.challenges.evaluators.evaluator_kind import (
+    FileNameShape,
+    fill_options,
+    find_inner_file,
+    limits,
+)
 from tallymark.challenges.organiser_script import describe_failure, run_limited
 from tallymark.challenges.versus.pairings import Meeting, Ruling, read_ruling, require_versus
 from tallymark.documents.bounded_json import read_bounded_json
