@@ -31,9 +31,8 @@ from tallymark.errors import ModelError
 from tallymark.models import Message, Request
 from tallymark.models import egress_policy as addresses
 from tallymark.service.app import App
-from tallymark.service.delivery_pauses import DeliveryPauses
 from tallymark.service.resources import Resources
-from tallymark.service.webhooks import Answered, Paused, WebhookSender, make_egress
+from tallymark.service.webhooks import Answered, DeliveryPauses, Paused, WebhookSender, make_egress
 from tallymark.service.workers import KINDS, JobKind, Task, Workers
 from tallymark.store.jobs import NewJob
 

@@ -1,4 +1,4 @@
-"""Messages to webhooks: signed, sent to who may be asked, again until they are taken."""
+"""Webhooks: signed messages, retried until accepted, with a pause for addresses that fail."""
 
 from __future__ import annotations
 
@@ -22,8 +22,12 @@ from tallymark.service.app import App
 from tallymark.service.resources import Resources
 from tallymark.service.settings import ServiceSettings
 from tallymark.service.webhooks import (
+    _MOST_FAILING,
+    LONGEST_PAUSE_S,
     MOST_TRIES,
+    PROBE_S,
     Answered,
+    DeliveryPauses,
     Paused,
     Webhooks,
     WebhookSender,
@@ -215,7 +219,7 @@ def test_a_gate_that_failed_is_told_with_its_reasons(webhooks: Webhooks) -> None
 
 
 def test_a_suite_without_a_run_is_a_mistake(webhooks: Webhooks) -> None:
-    with pytest.raises(NotFound, match="no run of a suite 'sums' is kept here; run it once"):
+    with pytest.raises(NotFound, match="no run of a suite 'sums' is stored here; run it once"):
         webhooks.add("https://example.com", suite="sums")
     webhooks.store.create_run(FULL_RUN)
     with pytest.raises(NotFound, match=f"did you mean '{FULL_RUN.suite}'"):
@@ -236,3 +240,62 @@ def test_only_so_many_are_kept(webhooks: Webhooks) -> None:
 def test_what_is_no_address_is_refused(webhooks: Webhooks, url: str, why: str) -> None:
     with pytest.raises(InvalidInput, match=why):
         webhooks.add(url)
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_pauses_grow_with_failures() -> None:
+    clock = Clock()
+    pauses, found = DeliveryPauses(clock), []
+    for _ in range(12):
+        assert pauses.begin("a") == 0.0
+        pauses.end("a", accepted=False)
+        found.append(pauses.begin("a"))
+        clock.now += found[-1]
+    assert found[:4] == [2, 4, 8, 16]
+    assert found[-1] == LONGEST_PAUSE_S
+    assert pauses.begin("b") == 0.0
+
+
+def test_after_a_pause_one_message_tries_and_the_others_wait() -> None:
+    clock = Clock()
+    pauses = DeliveryPauses(clock)
+    pauses.end("a", accepted=False)
+    clock.now += 2
+    assert [pauses.begin("a") for _ in range(3)] == [0.0, PROBE_S, PROBE_S]
+    pauses.end("a", accepted=True)
+    assert [pauses.begin("a") for _ in range(3)] == [0.0, 0.0, 0.0]
+    assert len(pauses) == 0
+
+
+def test_a_message_that_never_ends_does_not_keep_others_waiting_for_ever() -> None:
+    clock = Clock()
+    pauses = DeliveryPauses(clock)
+    pauses.end("a", accepted=False)
+    clock.now += 2
+    assert [pauses.begin("a"), pauses.begin("a")] == [0.0, PROBE_S]
+    clock.now += PROBE_S
+    assert pauses.begin("a") == 0.0
+
+
+def test_failures_that_overlap_count_each() -> None:
+    clock = Clock()
+    pauses = DeliveryPauses(clock)
+    assert [pauses.begin("a"), pauses.begin("a")] == [0.0, 0.0]
+    for _ in range(2):
+        pauses.end("a", accepted=False)
+    assert pauses.begin("a") == 4.0
+
+
+def test_very_many_addresses_are_not_all_remembered() -> None:
+    pauses = DeliveryPauses(Clock())
+    for number in range(_MOST_FAILING + 5):
+        pauses.end(number, accepted=False)
+    assert len(pauses) == _MOST_FAILING
+    assert pauses.begin(0) == 0.0

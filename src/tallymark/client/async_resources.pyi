@@ -20,8 +20,8 @@ import tallymark.service.cursors
 import tallymark.service.exports
 import tallymark.service.formulas
 import tallymark.service.jobs
-import tallymark.service.json_lines
 import tallymark.service.keys
+import tallymark.service.limits
 import tallymark.service.operations
 import tallymark.service.ratings
 import tallymark.service.reports
@@ -98,7 +98,7 @@ class AsyncAttempts:
         challenge: tallymark.service.attempts.Name,
         agent: tallymark.service.attempts.Handle | None = ...,
         memoryless: typing.Annotated[
-            bool, msgspec.Meta(description="The agent keeps nothing of earlier attempts.")
+            bool, msgspec.Meta(description="The agent remembers nothing of earlier attempts.")
         ] = ...,
         attempt: typing.Annotated[
             tallymark.service.attempts.AttemptId,
@@ -442,7 +442,7 @@ class AsyncReports:
     async def send_many(
         self,
         name: str,
-        lines: tallymark.service.json_lines.Lines,
+        lines: tallymark.service.limits.Lines,
         atomic: typing.Annotated[bool, msgspec.Meta(description="All lines or none.")] = ...,
         idempotency_key: str | None = ...,
     ) -> tallymark.service.reports.ReportedLines: ...
@@ -507,7 +507,7 @@ class AsyncRuns:
         run: typing.Annotated[
             dict[str, typing.Any],
             msgspec.Meta(
-                description="A finished run, as `tally run --json` prints it: record and `results`. With an id of yours in `keep_as` it may be sent again, or in parts: `more` says that others follow."
+                description="A finished run, as `tally run --json` prints it: record and `results`. With an id of your own in `keep_as`, it can be sent again, or in parts: `more` means that others follow."
             ),
         ]
         | None = ...,
@@ -714,7 +714,7 @@ class AsyncTraces:
         cursor: tallymark.service.cursors.Cursor | None = ...,
     ) -> tallymark.service.traces.TracePage: ...
     async def load(
-        self, lines: tallymark.service.json_lines.Lines
+        self, lines: tallymark.service.limits.Lines
     ) -> tallymark.service.traces.LoadedTraces: ...
     async def sums(
         self,

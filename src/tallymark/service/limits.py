@@ -13,9 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from tallymark.errors import Busy, InvalidInput, TooMany, suggest
+from tallymark.errors import Busy, InvalidInput, TooLarge, TooMany, suggest
 from tallymark.service.callers import Caller, Role
 from tallymark.traces.span_limits import LIMITS
 
@@ -37,6 +37,9 @@ A_MINUTE: dict[RouteClass, dict[Role, int]] = {
 TABLE_COST = 20
 """Reads that making all ratings or the board of a track counts as, about a second of work."""
 _MEGABYTE = 1_000_000
+MOST_LINES = 100_000
+"""Lines of a body in JSON lines."""
+Lines = Annotated[bytes, "application/x-ndjson"]
 BODIES: Mapping[str, int] = {
     "challenges": 60 * _MEGABYTE,
     "files": 60 * _MEGABYTE,
@@ -236,6 +239,16 @@ def group_address(address: str | None) -> str:
             return str(found.ipv4_mapped)
         return str(ipaddress.ip_network((int(found), _V6_PREFIX), strict=False))
     return str(found)
+
+
+def split_lines(body: bytes) -> list[tuple[int, bytes]]:
+    """Return the lines that are not empty, with their numbers."""
+    # Counted before anything is split: a few compressed bytes may be millions of line ends.
+    if body.count(b"\n") <= 2 * MOST_LINES:
+        found = [(n, line) for n, line in enumerate(body.split(b"\n"), 1) if line.strip()]
+        if len(found) <= MOST_LINES:
+            return found
+    raise TooLarge(f"the body has more than {MOST_LINES:,} lines", hint="send it in parts")
 
 
 def _name_bucket(caller: Caller, route_class: RouteClass) -> str:

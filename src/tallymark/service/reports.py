@@ -24,7 +24,7 @@ from tallymark.errors import (
 from tallymark.service.attempts import SubmittedAttempt, describe_scored
 from tallymark.service.callers import REPORTERS
 from tallymark.service.competition import AttemptReport
-from tallymark.service.json_lines import Lines, split_lines
+from tallymark.service.limits import Lines, split_lines
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.service.problems import Problem, describe_error, find_status
 from tallymark.service.server_logs import current_request

@@ -9,11 +9,11 @@ from msgspec import Meta
 
 from tallymark.formula import Limits as FormulaLimits
 from tallymark.service.callers import PUBLIC
-from tallymark.service.json_lines import MOST_LINES
 from tallymark.service.limits import (
     AGENT_BYTES,
     AGENT_VALUES,
     BODIES,
+    MOST_LINES,
     VALUES,
     Allowance,
 )

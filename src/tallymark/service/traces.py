@@ -12,7 +12,7 @@ from tallymark.errors import InvalidInput, NotFound, Place, TraceError
 from tallymark.runs.statistics import estimate_difference
 from tallymark.service.callers import ORGANISERS, REPORTERS, TEAM, name_author
 from tallymark.service.cursors import Cursor, Limit, read_cursor, write_cursor
-from tallymark.service.json_lines import Lines, split_lines
+from tallymark.service.limits import Lines, split_lines
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.store.dry_run import is_dry_run
 from tallymark.store.retention_policy import TraceSettings as TraceSettings  # noqa: PLC0414

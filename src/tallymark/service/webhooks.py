@@ -10,8 +10,10 @@ import asyncio
 import hashlib
 import hmac
 import secrets
+import threading
+import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -22,7 +24,6 @@ from msgspec import Meta
 from tallymark.errors import InvalidInput, NotFound, TallymarkError, suggest
 from tallymark.service.callers import ORGANISERS, REPORTERS
 from tallymark.service.cursors import Cursor, Limit, read_cursor, slice_page, write_cursor
-from tallymark.service.delivery_pauses import DeliveryPauses
 from tallymark.service.jobs import name_owner
 from tallymark.service.operations import Page, Resource, operation
 from tallymark.store.webhook_deliveries import Delivery as Delivery  # noqa: PLC0414 (a record here)
@@ -41,6 +42,10 @@ MOST_TRIES = 100
 _SECRET = "secret"  # noqa: S105 (the name of a field)
 _TIMEOUT_S = 10.0
 _LONGEST_URL = 2000
+LONGEST_PAUSE_S = 300.0
+PROBE_S = 10.0
+"""Seconds after which others retry while one message tries the address again."""
+_MOST_FAILING = 10_000
 Id = Annotated[str, Meta(max_length=100)]
 Url = Annotated[
     str,
@@ -210,6 +215,52 @@ class Answered:
     def taken(self) -> bool:
         """True if the receiver accepted it."""
         return self.error is None
+
+
+@dataclass(slots=True)
+class _Failing:
+    failures: int
+    until: float
+
+
+class DeliveryPauses:
+    """Circuit breaker for each address that webhooks are sent to, in memory of a worker process.
+
+    A receiver that hangs would otherwise hold a thread for each message that waits for it. After a
+    pause one message tries it again, and the others follow once that was accepted.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failing: dict[Hashable, _Failing] = {}
+
+    def begin(self, address: Hashable) -> float:
+        """Seconds to wait before sending to an address; with 0 the message is sent now."""
+        with self._lock:
+            found, now = self._failing.get(address), self._clock()
+            if found is None:
+                return 0.0
+            if found.until > now:
+                return found.until - now
+            found.until = now + PROBE_S
+            return 0.0
+
+    def end(self, address: Hashable, *, accepted: bool) -> None:
+        """Note the result of sending: 2, 4, 8 s of pause after failures, up to five minutes."""
+        with self._lock:
+            found = self._failing.pop(address, None)
+            if accepted:
+                return
+            failures = 1 if found is None else found.failures + 1
+            pause = min(LONGEST_PAUSE_S, 2.0 ** min(failures, 20))
+            self._failing[address] = _Failing(failures, self._clock() + pause)
+            if len(self._failing) > _MOST_FAILING:
+                self._failing.pop(next(iter(self._failing)))
+
+    def __len__(self) -> int:
+        """Number of failing addresses."""
+        return len(self._failing)
 
 
 @dataclass(frozen=True)

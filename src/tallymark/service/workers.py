@@ -24,10 +24,10 @@ import msgspec
 from tallymark.challenges.challenge import DimensionWeight
 from tallymark.errors import InvalidInput, LeaseLost, TallymarkError, WorkFailed
 from tallymark.instrumentation import watch
-from tallymark.service.delivery_pauses import DeliveryPauses
 from tallymark.service.maintenance_thread import MaintenanceThread
 from tallymark.service.remote_suites import RemoteRules
 from tallymark.service.stop_signals import StopSignal
+from tallymark.service.webhooks import DeliveryPauses
 from tallymark.store.contests.audit_log import Actor, act_as
 from tallymark.store.jobs import NewJob
 
