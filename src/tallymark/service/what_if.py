@@ -18,9 +18,13 @@ import msgspec
 import numpy as np
 
 from tallymark.challenges.attempt_formula import challenge_formula
-from tallymark.challenges.dimension_columns import find_shown_scores, find_totals
+from tallymark.challenges.board_columns import (
+    find_first_of_owners,
+    find_shown_scores,
+    find_totals,
+    rank_by_score,
+)
 from tallymark.challenges.dimension_scores import weighted_dimensions
-from tallymark.challenges.ranked_columns import find_first_of_owners, rank_by_score
 from tallymark.challenges.rescore_plan import describe_rule
 from tallymark.challenges.strategies import Standing
 from tallymark.dimensions.breakdown import SOLO_WIN_THRESHOLD

@@ -15,7 +15,7 @@ import numpy as np
 from sqlalchemy import text
 
 from tallymark.challenges.attempt_formula import METRICS, challenge_formula
-from tallymark.challenges.dimension_columns import find_totals
+from tallymark.challenges.board_columns import find_totals
 from tallymark.challenges.dimension_scores import weighted_dimensions
 
 if TYPE_CHECKING:
