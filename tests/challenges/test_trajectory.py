@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tallymark.challenges import trajectory
 from tallymark.challenges.challenge import Constraints
-from tallymark.challenges.claims import is_same_model, read_claims
+from tallymark.challenges.constraints import is_same_model, read_claims
 from tallymark.challenges.trajectory import (
     CLOCK_TOLERANCE_S,
     Verification,

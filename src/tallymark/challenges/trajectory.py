@@ -21,8 +21,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from tallymark.challenges.attempt import TrajectoryLevel, reaches
-from tallymark.challenges.claims import Claims, is_same_model, read_claims
-from tallymark.challenges.constraints import MOST, Usage, find_violations, sum_usage
+from tallymark.challenges.constraints import (
+    MOST,
+    Claims,
+    Usage,
+    find_violations,
+    is_same_model,
+    read_claims,
+    sum_usage,
+)
 from tallymark.documents.bounded_json import check_json_size
 from tallymark.errors import TraceError
 from tallymark.scoring.score import show_value
