@@ -477,7 +477,7 @@ def test_reports_that_wait_together_are_scored_as_if_alone(
     given += [report_of(f"agent-{n}", n) for n in range(14)]
     told = [games.store.attempts.do(games._make_report(each)) for each in given]
     waiting = [(each, report.metrics) for each, report in zip(told, given, strict=True)]
-    found = games._settle_together(waiting)  # type: ignore[arg-type]
+    found = games._score_together(waiting)  # type: ignore[arg-type]
     assert scores(found[11:]) == [2.0 * n for n in range(14)]
     ends = [each.outcome.details["scorer"]["stopped"] for each in found[:11] if each.outcome]
     assert ends == ["crashed"] * 11

@@ -39,16 +39,16 @@ def list_ids(store: Store) -> list[int]:
     return sorted(int(each.id, 16) for each in store.traces.page(TraceQuery()).items)
 
 
-def test_what_was_quiet_is_settled_for_all_tenants(app: App) -> None:
+def test_quiet_traces_of_all_tenants_are_finalised(app: App) -> None:
     clock = Clock()
     other = app.store.for_tenant("other")
     for number, store in enumerate((app.store, other), 1):
         intake = TraceIntake(store, clock=clock)
         intake.keep(*intake.read(as_json(span(number)), "json"))
     maintenance = MaintenanceThread(app, clock)
-    assert maintenance.settle() == 0  # something may still come
+    assert maintenance.finalise_traces() == 0  # something may still come
     clock.now += QUIET_S
-    assert maintenance.settle() == 2
+    assert maintenance.finalise_traces() == 2
     assert [each.state for each in other.traces.page(TraceQuery()).items] == ["settled"]
 
 
@@ -71,13 +71,13 @@ def test_a_failure_does_not_end_it(app: App, monkeypatch: pytest.MonkeyPatch) ->
     looked = threading.Event()
     failures: list[Exception] = [WorkFailed("the database is away"), RuntimeError("a mistake")]
 
-    def settle(*_: Any) -> int:
+    def finalise(*_: Any) -> int:
         if failures:
             raise failures.pop()
         looked.set()
         return 0
 
-    monkeypatch.setattr(app.store.traces, "finalise", settle)
+    monkeypatch.setattr(app.store.traces, "finalise", finalise)
     maintenance = MaintenanceThread(app)
     maintenance.start()
     assert looked.wait(30)

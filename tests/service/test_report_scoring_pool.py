@@ -21,7 +21,7 @@ class Desk:
         self.batches: list[list[str]] = []
         self.begun, self.let_go = threading.Semaphore(0), threading.Semaphore(0)
 
-    def settle(self, reports: Sequence[Reported]) -> list[Attempt]:
+    def score(self, reports: Sequence[Reported]) -> list[Attempt]:
         self.batches.append([attempt.agent for attempt, _ in reports])
         self.begun.release()
         assert self.let_go.acquire(timeout=60)
@@ -37,7 +37,7 @@ def desk() -> Desk:
 
 @pytest.fixture
 def pool(desk: Desk) -> Iterator[ReportScoringPool]:
-    made = ReportScoringPool(desk.settle)
+    made = ReportScoringPool(desk.score)
     yield made
     for _ in range(100):
         desk.let_go.release()
@@ -71,7 +71,9 @@ def test_one_that_is_alone_waits_for_nobody_and_those_that_wait_go_together(
     assert sorted(desk.batches[_THREADS:]) == [["alice", "bob", "charlie"], ["dora"]]
 
 
-def test_who_has_gone_is_settled_and_holds_up_nobody(pool: ReportScoringPool, desk: Desk) -> None:
+def test_a_report_whose_sender_has_gone_is_scored_and_blocks_no_other(
+    pool: ReportScoringPool, desk: Desk
+) -> None:
     occupy(pool, desk)
     gone, stays = put(pool, "alice"), put(pool, "bob")
     assert gone.cancel()

@@ -522,8 +522,8 @@ class Attempts(Resource):
         attempt, store = done.attempt, self.store
         is_scored = attempt.state != "submitted"
         with store.read():
-            ruling = done.ruling or store.challenges.get(attempt.challenge)
-            place = find_place(store, ruling, attempt, public=not sees_live(self.caller))
+            challenge = done.challenge or store.challenges.get(attempt.challenge)
+            place = find_place(store, challenge, attempt, public=not sees_live(self.caller))
             change = find_rating_change(self.services, done, self.now) if is_scored else None
         return msgspec.structs.replace(
             describe_scored(attempt),

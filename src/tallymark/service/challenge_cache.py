@@ -63,9 +63,9 @@ class ChallengeCache:
 
     def find_version(self, attempt: Attempt) -> Challenge:
         """The challenge as it was when the attempt was entered."""
-        ruling = self.find(attempt.challenge).challenge
-        if ruling.version == attempt.version:
-            return ruling
+        current = self.find(attempt.challenge).challenge
+        if current.version == attempt.version:
+            return current
         return self._store.challenges.get_version(attempt.challenge, attempt.version)
 
     def open_folder(self, challenge: Challenge) -> Path:

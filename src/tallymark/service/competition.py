@@ -178,7 +178,7 @@ class Competition:
         self._judge_model = judge_model
         self._clock = clock
         self._draw = draw
-        self._report_pool = ReportScoringPool(self._settle_together)
+        self._report_pool = ReportScoringPool(self._score_together)
         self._swept_at = -math.inf
 
     def close(self) -> None:
@@ -304,8 +304,8 @@ class Competition:
         Generated data are no exception: a request made them when the attempt was entered.
         """
         challenge = self.challenge_cache.find_version(attempt)
-        ruling = self.challenge_cache.find(attempt.challenge).challenge
-        return challenge.evaluator.type in _QUICK and scores_quickly(ruling)
+        current = self.challenge_cache.find(attempt.challenge).challenge
+        return challenge.evaluator.type in _QUICK and scores_quickly(current)
 
     def settle_attempt(self, attempt_id: str) -> Attempt:
         """Score a submitted attempt, unless it is already scored."""
@@ -317,7 +317,7 @@ class Competition:
         item = self._make_report(AttemptReport(name, agent, metrics, key))
         if is_dry_run():
             return cast("Attempt", self.store.attempts.do(item))
-        return self._settle_reported(cast("Attempt", self.store.attempts.do(item)), metrics)
+        return self._score_reported(cast("Attempt", self.store.attempts.do(item)), metrics)
 
     async def areport(
         self, name: str, agent: str, metrics: Metrics, *, key: str | None = None
@@ -389,15 +389,15 @@ class Competition:
         )
 
     def _judge_report(
-        self, metrics: Metrics, attempt: Attempt, ruling: StoredChallenge
+        self, metrics: Metrics, attempt: Attempt, stored: StoredChallenge
     ) -> Verdict | None:
         """Scores what can be scored at once, while all others wait."""
-        if not scores_quickly(ruling.challenge):
+        if not scores_quickly(stored.challenge):
             return None
         payload = Payload(reported=_as_stored(metrics))
-        shown = _verify_trajectory(attempt, payload, ruling.challenge)
-        evaluation = self._evaluate(attempt, payload, ruling.challenge, shown, _NO_FOLDER)
-        (outcome,) = self._score([(attempt, evaluation, shown)], ruling)
+        shown = _verify_trajectory(attempt, payload, stored.challenge)
+        evaluation = self._evaluate(attempt, payload, stored.challenge, shown, _NO_FOLDER)
+        (outcome,) = self._score([(attempt, evaluation, shown)], stored)
         return Verdict(evaluation, outcome, shown.verified)
 
     def settle(self) -> list[Attempt]:
@@ -498,17 +498,17 @@ class Competition:
         if not agents or not set(agents) <= set(paused):
             who = "nobody is" if agent is None else f"{agent!r} is not"
             raise InvalidInput(f"{who} paused at {name}", hint="see `tally plugin paused`")
-        ruling = self.challenge_cache.find(name, anew=True)
-        plugin = self.challenge_cache.load_plugin(ruling.challenge)
+        stored = self.challenge_cache.find(name, anew=True)
+        plugin = self.challenge_cache.load_plugin(stored.challenge)
         deaths: dict[str, tuple[int, str]] = getattr(plugin, "deaths", {})
         for each in agents:
             deaths.pop(each, None)
         done = self.store.rescorings.resume(
-            ruling,
-            make_rescorer(ruling.challenge, plugin, tenant=self.store.tenant),
+            stored,
+            make_rescorer(stored.challenge, plugin, tenant=self.store.tenant),
             agents,
             at=self._clock(),
-            origin=origin_of_all(ruling.challenge, plugin),
+            origin=origin_of_all(stored.challenge, plugin),
             deaths=deaths,
         )
         self.challenge_cache.forget_pauses()
@@ -562,19 +562,19 @@ class Competition:
             self._swept_at = now
             self.store.attempts.expire_soon(now, most=_SWEPT)
 
-    def _settle_together(self, reports: Sequence[Reported]) -> list[Attempt]:
+    def _score_together(self, reports: Sequence[Reported]) -> list[Attempt]:
         """Score reported attempts of one challenge together; the rest is scored separately."""
         done = self._finish_together(reports) if len(reports) > 1 else {}
-        return [done.get(each.id) or self._settle_reported(each, told) for each, told in reports]
+        return [done.get(each.id) or self._score_reported(each, told) for each, told in reports]
 
     def _finish_together(self, reports: Sequence[Reported]) -> dict[str, Attempt]:
         """Attempts that could be scored together, by id."""
         try:
-            ruling = self.challenge_cache.find(reports[0][0].challenge)
-            verdicts = self._judge_together(reports, ruling)
+            stored = self.challenge_cache.find(reports[0][0].challenge)
+            verdicts = self._judge_together(reports, stored)
         except Exception:  # noqa: BLE001 (whose it is shows when each is scored by itself)
             return {}
-        facts: Any = {"tenant": self.store.tenant, "revision": ruling.revision}
+        facts: Any = {"tenant": self.store.tenant, "revision": stored.revision}
         items = [
             Finish(attempt=attempt.id, verdict=verdict, at=self._clock(), **facts)
             for (attempt, _), verdict in zip(reports, verdicts, strict=True)
@@ -585,7 +585,7 @@ class Competition:
         return {each.id: each for each in answers if isinstance(each, Attempt)}
 
     def _judge_together(
-        self, reports: Sequence[Reported], ruling: StoredChallenge
+        self, reports: Sequence[Reported], stored: StoredChallenge
     ) -> list[Verdict]:
         found = []
         for attempt, metrics in reports:
@@ -597,11 +597,11 @@ class Competition:
         return [
             Verdict(evaluation, outcome, shown.verified)
             for (_, evaluation, shown), outcome in zip(
-                found, self._score(found, ruling), strict=True
+                found, self._score(found, stored), strict=True
             )
         ]
 
-    def _settle_reported(self, attempt: Attempt, metrics: Metrics) -> Attempt:
+    def _score_reported(self, attempt: Attempt, metrics: Metrics) -> Attempt:
         payload = Payload(reported=_as_stored(metrics))
         return self._settle_attempt(attempt, Evidence(attempt, payload))
 
@@ -631,14 +631,14 @@ class Competition:
         folder = self.challenge_cache.open_folder(challenge)
         evaluation = self._evaluate(attempt, evidence.payload, challenge, shown, folder)
 
-        def judge(ruling: StoredChallenge) -> Verdict:
-            (outcome,) = self._score([(attempt, evaluation, shown)], ruling)
+        def judge(stored: StoredChallenge) -> Verdict:
+            (outcome,) = self._score([(attempt, evaluation, shown)], stored)
             return Verdict(evaluation, outcome, shown.verified)
 
         for anew in (False, True):
-            ruling = self.challenge_cache.find(attempt.challenge, anew=anew)
+            stored = self.challenge_cache.find(attempt.challenge, anew=anew)
             try:
-                return self._finish(evidence, judge(ruling), ruling.revision)
+                return self._finish(evidence, judge(stored), stored.revision)
             except RuleChanged:  # between reading it and storing its score
                 continue
         # The challenge is published faster than this is scored: wait for it now.
@@ -657,13 +657,13 @@ class Competition:
         return answer if isinstance(answer, Attempt) else None
 
     def _score(
-        self, found: Sequence[tuple[Attempt, Evaluation, Verification]], ruling: StoredChallenge
+        self, found: Sequence[tuple[Attempt, Evaluation, Verification]], stored: StoredChallenge
     ) -> list[Outcome]:
         """By the rule of today, so that all attempts of a board are scored by one."""
         outcomes = score_attempts(
-            ruling.challenge,
+            stored.challenge,
             [(attempt, evaluation) for attempt, evaluation, _ in found],
-            self.challenge_cache.find_plugin(ruling.challenge),
+            self.challenge_cache.find_plugin(stored.challenge),
             trajectories=[shown for _, _, shown in found],
             tenant=self.store.tenant,
         )

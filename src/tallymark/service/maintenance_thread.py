@@ -52,7 +52,7 @@ class MaintenanceThread:
         """True if a pass or a batch ended within the last minute."""
         return self._thread.is_alive() and time.monotonic() - self._looked < _SILENT
 
-    def settle(self) -> int:
+    def finalise_traces(self) -> int:
         """Finalise traces past their quiet time; return how many."""
         done = 0
         while not self._stopping.is_set():
@@ -74,7 +74,7 @@ class MaintenanceThread:
         pruned = -_PRUNED_EVERY
         while not self._stopping.wait(_PAUSE):
             try:
-                self.settle()
+                self.finalise_traces()
                 if time.monotonic() - pruned >= _PRUNED_EVERY:
                     pruned = time.monotonic()
                     self.prune()

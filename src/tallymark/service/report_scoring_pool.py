@@ -23,10 +23,10 @@ _MOST_TOGETHER = 64
 
 
 class ReportScoringPool:
-    """Scores reports by `settle`, which takes those of one challenge and returns attempts."""
+    """Scores reports by `score`, which takes those of one challenge and returns attempts."""
 
-    def __init__(self, settle: Callable[[Sequence[Reported]], Sequence[Attempt]]) -> None:
-        self._settle = settle
+    def __init__(self, score: Callable[[Sequence[Reported]], Sequence[Attempt]]) -> None:
+        self._score = score
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="tally-report-scoring")
         self._lock = threading.Lock()
         self._waiting: dict[str, deque[tuple[Reported, Future[Attempt]]]] = {}
@@ -53,13 +53,13 @@ class ReportScoringPool:
         # Also of those whose senders have gone: what was reported is scored.
         wanted = [future.set_running_or_notify_cancel() for _, future in taken]
         try:
-            settled = self._settle([each for each, _ in taken])
+            scored = self._score([each for each, _ in taken])
         except BaseException as error:
             for (_, future), is_wanted in zip(taken, wanted, strict=True):
                 if is_wanted:
                     future.set_exception(error)
             raise
-        for (_, future), is_wanted, attempt in zip(taken, wanted, settled, strict=True):
+        for (_, future), is_wanted, attempt in zip(taken, wanted, scored, strict=True):
             if is_wanted:
                 future.set_result(attempt)
 

@@ -51,8 +51,8 @@ class TakenSubmission:
     rating_before: int | None
     """The agent's Elo before; None if the answer was sent again and had its score."""
     job: Job | None = None
-    ruling: Challenge | None = None
-    """The rule that scored it here."""
+    challenge: Challenge | None = None
+    """The version whose rule scored it, if it was scored here."""
 
 
 def find_own_attempt(
@@ -98,8 +98,8 @@ def submit_answer(
         return TakenSubmission(taken, None)
     if caller is None or not services.has_workers or competition.settles_quickly(taken):
         scored = competition.score_submission(evidence)
-        ruling = competition.challenge_cache.find(scored.challenge).challenge
-        return TakenSubmission(scored, before, ruling=ruling)
+        challenge = competition.challenge_cache.find(scored.challenge).challenge
+        return TakenSubmission(scored, before, challenge=challenge)
     return TakenSubmission(taken, before, services.jobs.queue_scoring(caller, taken.id))
 
 

@@ -374,7 +374,7 @@ class Workers:
         """Return when no job runs and none could start, or when woken."""
         idle = 0
         if self._maintenance is not None:
-            self._maintenance.settle()
+            self._maintenance.finalise_traces()
         if "decide" in self._kinds:
             self._queue.queue_rule_work(self._clock())
         if "announce" in self._kinds:

@@ -481,16 +481,16 @@ def test_only_what_was_submitted_is_scored(contest: Store, end: str) -> None:
 
 def test_a_score_by_a_rule_that_changed_is_refused_and_stays_pending(contest: Store) -> None:
     attempt = submitted(contest)
-    ruling = contest.challenges.find("sums")
+    stored = contest.challenges.find("sums")
     republish(contest)
 
-    def end(ruling: StoredChallenge) -> bool:
+    def end(stored: StoredChallenge) -> bool:
         return contest.attempts.finish(
-            attempt.id, Evaluation(), an_outcome(), at=20.0, verified=False, ruling=ruling
+            attempt.id, Evaluation(), an_outcome(), at=20.0, verified=False, scored_by=stored
         )
 
     with pytest.raises(WorkFailed, match=r"the scoring of challenge 'sums' changed while.*again"):
-        end(ruling)
+        end(stored)
     assert contest.attempts.pending() == [attempt]
     assert contest.attempts.history(attempt.id) == []
     assert end(contest.challenges.find("sums")) is True

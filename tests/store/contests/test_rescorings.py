@@ -356,7 +356,7 @@ def test_a_plan_for_a_version_that_is_gone_is_refused(store: Store) -> None:
 def test_an_attempt_scored_by_the_old_rule_is_refused(store: Store) -> None:
     given_play = play("alice", 10)
     attempt = submitted(store, given_play, at=START)
-    ruling = store.challenges.find("sums")
+    stored = store.challenges.find("sums")
     store.rescorings.apply(plan(store, formula="tokens_total"), at=LATER)
     old = Evaluation(metrics=given_play.metrics)
     with pytest.raises(WorkFailed, match="changed while attempt"):
@@ -366,7 +366,7 @@ def test_an_attempt_scored_by_the_old_rule_is_refused(store: Store) -> None:
             outcome_of(finished_elsewhere(store)),
             at=LATER,
             verified=False,
-            ruling=ruling,
+            scored_by=stored,
         )
 
 
@@ -408,9 +408,9 @@ def _finished(store: Store, attempt: Any, given_play: Play) -> bool:
     """False when the rule changed since it was read."""
     from tallymark.challenges.attempt_scores import score_attempt
 
-    ruling = store.challenges.find("sums")
-    outcome = score_attempt(ruling.challenge, given_play.evaluation, attempt=attempt)
-    facts: dict[str, Any] = {"at": LATER, "verified": False, "ruling": ruling}
+    stored = store.challenges.find("sums")
+    outcome = score_attempt(stored.challenge, given_play.evaluation, attempt=attempt)
+    facts: dict[str, Any] = {"at": LATER, "verified": False, "scored_by": stored}
     try:
         return store.attempts.finish(attempt.id, given_play.evaluation, outcome, **facts)
     except WorkFailed:

@@ -209,15 +209,15 @@ class Attempts(TenantRows):
         *,
         at: float,
         verified: bool,
-        ruling: StoredChallenge | None = None,
+        scored_by: StoredChallenge | None = None,
     ) -> bool:
         """Score a submitted attempt, exactly once: False when that was already done.
 
         Score, history, board, match, rating and audit change together or not at all. With a
-        `ruling` (`challenges.find`, read before scoring), an outcome by a rule that has changed
+        `scored_by` (`challenges.find`, read before scoring), an outcome by a rule that has changed
         since is refused with `RuleChanged`, and the attempt stays pending.
         """
-        revision = None if ruling is None else ruling.revision
+        revision = None if scored_by is None else scored_by.revision
         facts: Any = {"attempt": identifier, "verdict": Verdict(evaluation, outcome, verified)}
         item = Finish(tenant=self._tenant, at=at, revision=revision, **facts)
         return self._database.do(item) is not False

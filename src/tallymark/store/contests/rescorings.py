@@ -126,7 +126,7 @@ class Rescorings(TenantRows):
 
     def resume(
         self,
-        ruling: StoredChallenge,
+        stored: StoredChallenge,
         rescorer: Rescorer,
         agents: Sequence[str],
         *,
@@ -141,8 +141,8 @@ class Rescorings(TenantRows):
         computed = ComputedOutcomes(_SHOWN)
         with self._database.read() as connection:
             failed = (
-                _select_scored(ruling.tenant)
-                .where(attempts.c.challenge_id == ruling.id, attempts.c.state == "failed")
+                _select_scored(stored.tenant)
+                .where(attempts.c.challenge_id == stored.id, attempts.c.state == "failed")
                 .where(attempts.c.agent.in_(agents))
                 .order_by(attempts.c.agent, attempts.c.number)
             )
@@ -151,12 +151,12 @@ class Rescorings(TenantRows):
         # Untried attempts first: the others may end the plugin again.
         page.sort(key=lambda each: _find_stop(each[0]) != "paused")
         if page:
-            computed.add(ruling.id, page, rescorer(page))
+            computed.add(stored.id, page, rescorer(page))
 
         def work(connection: Connection) -> Rescoring:
-            kept = lock_challenge(connection, ruling)
-            if kept.revision != ruling.revision:
-                message = f"challenge {ruling.challenge.name!r} was changed meanwhile"
+            kept = lock_challenge(connection, stored)
+            if kept.revision != stored.revision:
+                message = f"challenge {stored.challenge.name!r} was changed meanwhile"
                 raise WorkFailed(message, hint="try again")
             plugin_quarantine.resume(connection, kept, agents, at)
             changed = 0
