@@ -28,8 +28,11 @@ def test_many_results_are_read_from_the_open_store_in_the_order_of_the_tests(
         assert found.results[1].output == "yes"
 
 
-def test_those_of_a_store_that_was_opened_for_the_run_are_in_memory(tmp_path: Path) -> None:
-    tests = [Test(f"case {number}", "") for number in range(MOST_HELD + 1)]
-    suite = Suite("large", tests, scorers=["exact_match"])
+def test_many_results_are_read_again_from_a_store_that_was_opened_for_the_run(
+    tmp_path: Path,
+) -> None:
+    names = [f"case {number}" for number in range(MOST_HELD + 1)]
+    suite = Suite("large", [Test(name, "") for name in names], scorers=["exact_match"])
     found = run(suite, lambda _: "yes", store=tmp_path / "tally.db")
-    assert len(list(found.results)) == MOST_HELD + 1
+    assert isinstance(found.results, KeptResults)
+    assert [each.case for each in found.results] == names

@@ -128,10 +128,8 @@ class SuiteJob:
         timeout: float | None,
         formula: str | None,
         keeper: RunKeeper | None,
-        store: RunKeeper | str | Path | None,
         on_result: Callable[[CaseResult], object] | None,
     ) -> None:
-        """`keeper` stores the run: `store` itself, or the one opened at that address."""
         where = f"run of {suite.name!r}"
         told: Any = on_result
         if told is not None and not callable(told):
@@ -151,9 +149,10 @@ class SuiteJob:
         """The shortest time limit of any case."""
         self._capture = open_capture()
         self._results: dict[int, CaseResult] | None = {}
-        """Results by number; None if there are many, which are read from the store."""
-        self._kept = keeper if keeper is store else None
-        """Source for rereading results; a store opened for the run is then closed."""
+        """Results by number; None if there are many: they are read from the store, which connects
+        again where it was opened for the run.
+        """
+        self._keeper = keeper
         self._told = bytearray(self.total)
         """1 for each number whose result was reported."""
         self._left = self.total
@@ -200,7 +199,7 @@ class SuiteJob:
             self._left -= 1
             if self._results is not None:
                 self._results[number] = result
-                if len(self._results) > MOST_HELD and self._kept is not None:
+                if len(self._results) > MOST_HELD and self._keeper is not None:
                     self._results = None
 
     def arrange(self) -> None:
@@ -218,13 +217,13 @@ class SuiteJob:
         """The results that have come by now, in the order of the tests."""
         # Copies, since after Ctrl-C a worker may still be telling its result.
         results, told = self._results, bytes(self._told)
-        if results is not None or self._kept is None:
+        if results is not None or self._keeper is None:
             return self.ongoing.make_run(
                 [each for _, each in sorted((results or {}).copy().items())]
             )
         numbers = (number for number, known in enumerate(told) if known)
         keys = ((self._tests[at // self._epochs].name, at % self._epochs) for at in numbers)
-        return self.ongoing.make_run(self._kept.open_results(self.ongoing.record, keys))
+        return self.ongoing.make_run(self._keeper.open_results(self.ongoing.record, keys))
 
 
 def _describe_part(suite: Suite, formula: Formula) -> dict[str, object]:
@@ -295,7 +294,6 @@ def run(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
             timeout=timeout,
             formula=formula,
             keeper=keeper,
-            store=store,
             on_result=on_result,
         )
         with suppress(KeyboardInterrupt), job.ongoing:
@@ -326,7 +324,6 @@ async def arun(  # noqa: PLR0913 (what a caller may set for one run, by keyword)
             timeout=timeout,
             formula=formula,
             keeper=keeper,
-            store=store,
             on_result=on_result,
         )
         with job.ongoing:
