@@ -12,8 +12,8 @@ import yaml  # type: ignore[import-untyped]
 from tests.cli.tally_process import Tally
 from tests.http.test_health import GAUGES
 
+from tallymark.service.environment_variables import VARIABLES
 from tallymark.service.metrics import Metrics
-from tallymark.service.variables import VARIABLES
 from tallymark.service.workers import KINDS
 
 FOLDER = Path(__file__).parents[2] / "examples" / "operations"

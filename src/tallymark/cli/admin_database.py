@@ -14,7 +14,7 @@ from tallymark.cli.main import find_settings_file
 from tallymark.cli.options import Db, Json
 from tallymark.cli.session import tell_store
 from tallymark.cli.streams import print_json
-from tallymark.service.variables import list_settings
+from tallymark.service.environment_variables import list_settings
 from tallymark.text import Table, format_count, format_number, say
 
 if TYPE_CHECKING:

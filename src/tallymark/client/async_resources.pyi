@@ -30,7 +30,7 @@ import tallymark.service.rule_definitions
 import tallymark.service.rules
 import tallymark.service.runs
 import tallymark.service.server_limits
-import tallymark.service.template_values
+import tallymark.service.suite_variables
 import tallymark.service.traces
 import tallymark.service.tracks
 import tallymark.service.versus
@@ -678,17 +678,17 @@ class AsyncSettings:
     async def vars(self) -> dict[str, str]: ...
     async def set_var(
         self,
-        name: tallymark.service.template_values.Name,
-        value: tallymark.service.template_values.VarValue,
+        name: tallymark.service.suite_variables.Name,
+        value: tallymark.service.suite_variables.VarValue,
     ) -> dict[str, str]: ...
-    async def remove_var(self, name: tallymark.service.template_values.Name) -> dict[str, str]: ...
+    async def remove_var(self, name: tallymark.service.suite_variables.Name) -> dict[str, str]: ...
     async def secrets(self) -> list[str]: ...
     async def set_secret(
         self,
-        name: tallymark.service.template_values.Name,
-        value: tallymark.service.template_values.SecretValue,
+        name: tallymark.service.suite_variables.Name,
+        value: tallymark.service.suite_variables.SecretValue,
     ) -> list[str]: ...
-    async def remove_secret(self, name: tallymark.service.template_values.Name) -> list[str]: ...
+    async def remove_secret(self, name: tallymark.service.suite_variables.Name) -> list[str]: ...
 
 class AsyncTenants:
     async def list(

@@ -37,7 +37,7 @@ from tallymark.service.visibility import (
     speak_for,
     view_attempt,
 )
-from tallymark.service.witnessed import read_witnessed
+from tallymark.service.witnessed_trajectory import read_witnessed
 from tallymark.store.contests.attempt_rows import (
     ScoreEntry,
     attempt_key,

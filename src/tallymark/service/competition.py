@@ -76,7 +76,7 @@ from tallymark.sandbox import Policy
 from tallymark.scoring.score import show_value
 from tallymark.service.challenge_cache import ChallengeCache, scores_quickly
 from tallymark.service.report_scoring_pool import Reported, ReportScoringPool
-from tallymark.service.witnessed import read_witnessed
+from tallymark.service.witnessed_trajectory import read_witnessed
 from tallymark.store.contests.attempt_items import Finish, Verdict
 from tallymark.store.dry_run import dry_run, is_dry_run
 
@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     from tallymark.challenges.plugins import Plugin
     from tallymark.engine.engine_choice import EngineChoice
     from tallymark.models.egress_policy import EgressPolicy
-    from tallymark.service.witnessed import WitnessedSteps
+    from tallymark.service.witnessed_trajectory import WitnessedSteps
     from tallymark.store import Store
     from tallymark.store.contests.attempt_items import Report
     from tallymark.store.contests.attempt_rows import StoredAttempt

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tallymark.service.rules import Rules
     from tallymark.service.runs import Runs
     from tallymark.service.server_limits import Limits
-    from tallymark.service.template_values import Settings
+    from tallymark.service.suite_variables import Settings
     from tallymark.service.traces import Traces
     from tallymark.service.tracks import Tracks
     from tallymark.service.versus import Versus
@@ -57,7 +57,7 @@ RESOURCES = {
     "rules": "tallymark.service.rules:Rules",
     "runs": "tallymark.service.runs:Runs",
     "scores": "tallymark.service.reviews:Scores",
-    "settings": "tallymark.service.template_values:Settings",
+    "settings": "tallymark.service.suite_variables:Settings",
     "tenants": "tallymark.service.keys:Tenants",
     "traces": "tallymark.service.traces:Traces",
     "tracks": "tallymark.service.tracks:Tracks",

@@ -10,7 +10,7 @@ import msgspec
 from tallymark.errors import TallymarkError
 from tallymark.service.callers import Caller
 from tallymark.service.visibility import speak_for
-from tallymark.service.witnessed import read_witnessed
+from tallymark.service.witnessed_trajectory import read_witnessed
 from tallymark.store.dry_run import dry_run
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Every variable of the environment that we read, and what a setting is by all that sets it."""
+"""Environment variables that Tallymark reads, and where the value of each setting comes from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MASK = "********"
 
 
 class Variable(NamedTuple):
-    """One of them."""
+    """An environment variable."""
 
     name: str
     default: str = ""
@@ -72,7 +72,7 @@ OURS = (
 def list_settings(
     environment: Mapping[str, str], tables: Mapping[str, Any], db: str | None = None
 ) -> Iterator[Setting]:
-    """All of them: variables first, then what stands in a `tally.toml`, which `tables` is."""
+    """List variables first, then the values of a `tally.toml`, given as `tables`."""
     for each in VARIABLES:
         value = environment.get(each.name, "")
         if each.name == "TALLY_DB":

@@ -1,4 +1,4 @@
-"""Variables and secrets, the values of templates in suites: operations."""
+"""Operations on variables and secrets, the values of templates in suites."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class WitnessedSteps(NamedTuple):
 
     trace: Trace
     arrivals: dict[str, float]
-    """When each span came, by our clock: of one that came twice, the first time."""
+    """Time at which each span arrived, by the server's clock; the first time if it came twice."""
 
     def write(self) -> str | None:
         """JSON to store as the attempt's trajectory; None if too large."""
@@ -29,7 +29,7 @@ class WitnessedSteps(NamedTuple):
 
 
 def read_witnessed(store: Store, attempt_id: str) -> WitnessedSteps | None:
-    """None where no span of the attempt was seen."""
+    """Read the witnessed spans of an attempt; None if there are none."""
     arrivals: dict[str, float] = {}
     traces: dict[str, list[SpanGroup]] = {}
     for at, groups in store.witness.read(attempt_id):

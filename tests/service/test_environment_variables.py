@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tallymark.service.variables import OURS, VARIABLES, list_settings
+from tallymark.service.environment_variables import OURS, VARIABLES, list_settings
 
 ROOT = Path(__file__).parents[2]
 _NAME = re.compile(r"\b(?:TALLY|OTEL)_[A-Z_]*[A-Z]\b")
