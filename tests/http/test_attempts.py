@@ -123,7 +123,7 @@ def test_what_of_ours_fails_before_the_score_leaves_the_attempt_waiting(
         told = submit(idle, "bob", attempt, {"sum": 42})
     assert (told.status_code, told.json()["job"], told.json()["rating"]) == (202, None, None)
     waiting = idle.v1("bob", "GET", f"/attempts/{attempt}").json()["attempt"]
-    assert (waiting["state"], "an error of ours" in waiting["waiting"]) == ("submitted", True)
+    assert (waiting["state"], "internal error" in waiting["waiting"]) == ("submitted", True)
     assert count_matches(idle) == matches
     if again == "settled":
         idle.service.tenant("default").competition.settle()
