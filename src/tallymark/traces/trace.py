@@ -178,6 +178,11 @@ class Trace(
     def question(self) -> Span | None:
         """The first span with the user's question: never a tool call, nor a span inside one."""
         spans = self.spans
+        if spans:  # mostly it is the first, which nothing below could change
+            first = spans[0]
+            inside = first.parent_id or first.span_type == "retrieval" or _is_tool(first)
+            if first.input and not inside:
+                return first
         return next((spans[n] for n in list_question_spans(spans) if spans[n].input), None)
 
     def with_question(self, asked: str, *, is_data: bool = False) -> Self:
