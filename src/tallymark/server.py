@@ -165,14 +165,21 @@ def serve(
     *,
     host: str,
     port: int,
+    bound: Callable[[], None] | None = None,
     started: Callable[[int], None] | None = None,
     limits: ConnectionLimits | None = None,
 ) -> None:
-    """Serve until SIGINT or SIGTERM. `started` is called with the port once it listens."""
+    """Serve until SIGINT or SIGTERM.
+
+    `bound` is called when the address is taken, before anything is served; `started` is called with
+    the port once requests are answered.
+    """
     proxy = service.proxy
     limits = limits or make_limits(proxy.trusts if proxy is not None else lambda _: False)
     with _listen(host, port) as listener:
         port = listener.getsockname()[1]
+        if bound is not None:
+            bound()
         app = make_server(service, hosts=name_hosts(port) if service.own else None)
         config = _configure(app, http=limits, ws="none")
         server = _Server(config, service)

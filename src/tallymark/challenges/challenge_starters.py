@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import re
+import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,6 +68,7 @@ def write_starter(kind: str, folder: Path) -> Starter:
             (folder / file).write_text(text, encoding="utf-8")
     except OSError as error:
         raise WorkFailed(f"cannot write {folder}: {error.strerror or error}") from None
-    play = [each.replace("{name}", name).replace("{folder}", str(folder)) for each in told["play"]]
-    before = [f"tally challenge check {folder}", f"tally challenge publish {folder}"]
+    path = shlex.quote(str(folder))
+    play = [each.replace("{name}", name).replace("{folder}", path) for each in told["play"]]
+    before = [f"tally challenge check {path}", f"tally challenge publish {path}"]
     return Starter(list(told["files"]), [*before, *play], told.get("note", ""))

@@ -63,8 +63,8 @@ GROUPS = {
         "scorers": Command("scorers:scorers", "List the installed scorers, or show one."),
         "traces": Command("traces:app", "Search, show, compare and score stored traces."),
         "rules": Command("rules:app", "Score traces automatically as they arrive."),
-        "load": Command("load:app", "Load traces, runs, attempts or scores from files."),
-        "export": Command("export:app", "Export traces, runs, attempts or scores as Parquet."),
+        "load": Command("load:app", "Load traces, results, attempts or scores from files."),
+        "export": Command("export:app", "Export traces, results, attempts or scores as Parquet."),
     },
     "Compete": {
         "challenge": Command("challenge:app", "Create, check, publish and manage challenges."),

@@ -333,9 +333,10 @@ def _score_stored(options: _ScoreOptions, app: App) -> _ScoreOutcome:
 
 def _warn_of_same_ids(found: Mapping[str, int]) -> None:
     """Warn of traces with the same id: a trace scored twice by mistake narrows the intervals."""
-    counted = format_count(sum(found.values()), "trace")
+    count = sum(found.values())
+    counted = f"{format_count(count, 'trace')} {'has' if count == 1 else 'have'}"
     names = ", ".join(islice(found, _SHOWN)) + (", ..." if len(found) > _SHOWN else "")
-    said = f"{counted} have the same name and id as another; each is a separate case: {names}"
+    said = f"{counted} the same name and id as another; each is a separate case: {names}"
     say(f"tally: warning: {said}", err=True)
 
 

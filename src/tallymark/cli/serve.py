@@ -72,11 +72,16 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
             insecure_local=insecure_local,
         )
         service = Service(settings)
-        first = service.accounts.ensure_admin_key(os.environ.get("TALLY_ADMIN_KEY"))
-        if example is not None:
-            _tell_keys(example, service, first)
-        elif first is not None:
-            say("The key of the first administrator, shown only now:", f"  {first}", err=True)
+        first: str | None = None
+
+        def make_keys() -> None:
+            # Once the address is taken: a key that is shown only once must not be made in vain.
+            nonlocal first
+            first = service.accounts.ensure_admin_key(os.environ.get("TALLY_ADMIN_KEY"))
+            if example is not None:
+                _tell_keys(example, service, first)
+            elif first is not None:
+                say("The key of the first administrator, shown only now:", f"  {first}", err=True)
 
         def tell(listening: int) -> None:
             shown = f"[{host}]" if ":" in host else host
@@ -91,7 +96,7 @@ def serve(  # noqa: PLR0913, PLR0917 (the options of a command)
                 )
             say("Stop it with Ctrl-C.", err=True)
 
-        serve_until_stopped(service, host=host, port=port, started=tell)
+        serve_until_stopped(service, host=host, port=port, bound=make_keys, started=tell)
 
 
 def _make_demo(db: str | None) -> Demo:

@@ -36,6 +36,20 @@ def explain_control_character(source: Source, odd: re.Match[str]) -> Problem:
     )
 
 
+def _find_open_bracket(source: Source, mark: Any) -> tuple[int, int]:
+    """Line and column of the bracket; the parser's mark is after it if the file ends there."""
+    number, column = mark.line + 1, mark.column
+    if source.line(number)[column : column + 1] in ("[", "{"):
+        return number, column + 1
+    before = source.line(number)[:column]
+    while number > 0:
+        if (found := max(before.rfind("["), before.rfind("{"))) >= 0:
+            return number, found + 1
+        number -= 1
+        before = source.line(number) if number else ""
+    return mark.line + 1, mark.column + 1
+
+
 def explain_invalid_yaml(source: Source, error: Any) -> Problem:
     """One sentence for what stopped the parser."""
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
@@ -56,12 +70,13 @@ def explain_invalid_yaml(source: Source, error: Any) -> Problem:
         hint = "give it the indentation of its neighbours; above it, a key needs ': ' after it"
         return Problem(message, here, hint)
     if "flow" in context and error.context_mark is not None:
-        opened = _locate_mark(source, error.context_mark)
-        whole = source.line(opened.line or 0)
-        text = whole[error.context_mark.column :]
+        number, column = _find_open_bracket(source, error.context_mark)
+        opened = source.place(number, column)
+        whole = source.line(number)
+        text = whole[column - 1 :]
         bracket = text[:1]
         mend = suggest_quotes(whole)
-        if mend is None or _OPEN_FLOW.match(text):
+        if mend is None or len(text.strip()) == 1 or _OPEN_FLOW.match(text):
             eaten = "; ' #' begins a comment, unless quotes are around it" if " #" in text else ""
             mend = f"close it{_CLOSED_WITH.get(bracket, '')}{eaten}"
         return Problem(f"the '{bracket}' that opens here is never closed", opened, mend)

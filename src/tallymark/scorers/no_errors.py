@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def no_errors(span_type: SpanType | None = None) -> Callable[[EvalContext], Score]:
     """Spans that did not fail / spans, of one `span_type` or of all: 1 when none failed.
 
-    A trace without such spans is a failed score.
+    A trace without such spans cannot be scored.
     """
     kind = "spans" if span_type is None else f"{span_type} spans"
 

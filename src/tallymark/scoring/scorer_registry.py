@@ -213,7 +213,9 @@ class Registry:
         if not known:
             near = suggest(name, self._known)
             meant = (
-                f"did you mean {near!r}?" if near else "write a name, file.py:name or module:name"
+                f"did you mean {near!r}?"
+                if near
+                else "list the names with `tally scorers`, or write file.py:name or module:name"
             )
             raise ScorerError(f"there is no scorer {name!r}", hint=meant)
         if len(known) > 1:

@@ -285,7 +285,9 @@ class Invitations(_Managing):
             raise Conflict(f"the invitation is for {found.owner!r}", hint="leave the owner out")
         owner = found.owner or owner
         if owner is None:
-            raise InvalidInput("the invitation needs an owner", hint="say whose the key will be")
+            raise InvalidInput(
+                "the invitation needs an owner", hint="name the owner of the new key (--owner NAME)"
+            )
         if (agent is not None) != (found.role == "agent"):
             raise InvalidInput(
                 f"the invitation is to a key for: {found.role}",

@@ -159,7 +159,7 @@ def check_answer(
         found += [_tell_refusal(each.message, each.hint) for each in error.problems]
     schema, key = challenge.submission.schema, challenge.submission.schema_dimension
     if schema is not None:
-        costs = "advice" if key is None else f"it would score 0 in {key}"
+        costs = "it costs no points" if key is None else f"it would score 0 in {key}"
         found += [
             Finding(place=place, message=message, severity="warning", hint=costs)
             for place, message in list_schema_findings(sent.submission, schema)

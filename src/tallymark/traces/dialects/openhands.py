@@ -6,6 +6,7 @@ observation belongs to, and the model's response that actions came from.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tallymark.errors import TraceError
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tallymark.traces.trace_source import TraceSource
 
 _KINDS = ("ActionEvent", "ObservationEvent", "MessageEvent", "SystemPromptEvent")
+_USUAL_NAMES = ("events", "trajectory", "output")
 _NO_TOOLS = ("message", "system", "recall", "change_agent_state", "null", "finish")
 
 
@@ -45,7 +47,15 @@ def read(source: TraceSource) -> Iterator[Trace | TraceError]:
     """The trajectory's trace."""
     session = _Session()
     yield from feed_records(source, session.add)
-    yield session.make_trace() or TraceError("the trajectory is empty", place=source.place())
+    trace = session.make_trace(_name_conversation(source.name))
+    yield trace or TraceError("the trajectory is empty", place=source.place())
+
+
+def _name_conversation(file: str) -> str:
+    """An id by file, since events name no conversation; by its folder if the file name is usual."""
+    path = Path(file)
+    name = path.stem if path.stem not in _USUAL_NAMES else path.parent.name
+    return "" if file.startswith("<") else name
 
 
 class _Session:
@@ -165,11 +175,11 @@ class _Session:
         said = message.text or "\n".join(each.text for each in message.results)
         tool.finish(said, failed=bool(seen.get("is_error") or seen.get("error")), at=at)
 
-    def make_trace(self) -> Trace | None:
+    def make_trace(self, trace_id: str) -> Trace | None:
         if self._session.empty:
             return None
         self._add_metrics([as_mapping(each) for each in self._metrics.values()])
-        return self._session.make_trace("", {})
+        return self._session.make_trace(trace_id, {})
 
     def _add_metrics(self, metrics: list[dict[str, Any]]) -> None:
         """Costs, and tokens of each call by the response that it is of."""
