@@ -330,7 +330,7 @@ def _wait_for(state: Any) -> None:
     [
         (("sums",), "give one of"),
         (("sums", "--function", "a:b", "--program", "x"), "give one of"),
-        (("--program", "true"), "which challenge"),
+        (("--program", "true"), "no challenge is named"),
         (("sums", "--program", "no-such-program-anywhere"), "there is no program"),
         (("sums", "--program", "'"), "cannot be read"),
         (("sums", "--function", "nothing"), "names no function"),

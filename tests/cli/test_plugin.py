@@ -168,7 +168,7 @@ def test_who_is_paused_is_listed_and_resumed(tally: Tally) -> None:
     (folder / "challenge.yaml").write_text(RULE)
     (folder / "scorer.py").write_text(LOOPS)
     tally("challenge", "publish", "sums")
-    assert tally("plugin", "paused").stdout == "nobody\n"
+    assert tally("plugin", "paused").stdout == "no agent is paused\n"
     report = ("attempt", "report", "sums", "--metric", "succeeded=true")
     for _ in range(5):
         assert tally(*report, "--agent", "mallory", "--metric", "rating=13").returncode == 0
@@ -184,6 +184,6 @@ def test_who_is_paused_is_listed_and_resumed(tally: Tally) -> None:
     tally("rescore", "sums", "--config", "loop=false", "--apply", "--reason", "x")
     resumed = tally("plugin", "resume", "sums", "--agent", "mallory")
     assert resumed.stdout == "6 attempts at sums scored again\n"
-    assert tally("plugin", "paused").stdout == "nobody\n"
+    assert tally("plugin", "paused").stdout == "no agent is paused\n"
     scores = [each["score"] for each in tally.json("attempt", "list", "sums")["items"]]
     assert scores == [3, 2, 13, 13, 13, 13, 13]

@@ -42,7 +42,7 @@ def test_a_new_report_is_written_by_every_command_that_reports(one_more: WithOne
 @pytest.mark.parametrize("command", ["run", "show"])
 def test_the_help_names_it(one_more: WithOneMore, command: str) -> None:
     said = " ".join(one_more.tally(command, "--help").stdout.split())
-    assert "Write a .brf (Braille), .html, .md, .xml (JUnit), .csv or .json." in said
+    assert "Write a report: .brf (Braille), .html, .md, .xml (JUnit), .csv or .json." in said
 
 
 def test_a_wrong_ending_is_answered_with_it(one_more: WithOneMore) -> None:

@@ -84,7 +84,7 @@ def test_what_was_looked_at_and_changed_since_is_not_rescored(
     looked_at = organiser.get("maze").version
     organiser.rescore("maze", weights=WEIGHTS, reason="a", based_on=looked_at)
     how: Any = {"weights": {"correctness": 0.2, "speed": 0.8}, "based_on": looked_at}
-    with pytest.raises(Conflict, match="changed 'maze' since you looked"):
+    with pytest.raises(Conflict, match="'maze' has changed since you looked"):
         organiser.rescore("maze", reason="b", **how)
     monkeypatch.setattr(challenges, "MOST_AT_ONCE", 0)
     assert wait(services, organiser.rescore("maze", reason="b", **how).job).state == "failed"

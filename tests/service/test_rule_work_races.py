@@ -120,7 +120,7 @@ def test_what_was_set_aside_for_a_trace_that_is_removed_is_given_up(desk: Desk) 
         keep = TraceSettings(keep_days=1.0)
         assert desk.store.traces.remove_outdated(keep, desk.clock() + 2 * DAY, 100) == 2
 
-    meanwhile(desk, "settle", remove)
+    meanwhile(desk, "write_results", remove)
     desk.work().score(rule.id)
     assert find_accounts(desk, "kind") == [(0, 0.04, 0, 0.0)]
     desk.load([make_trace(n) for n in (7, 8)])
@@ -133,7 +133,7 @@ def test_a_place_is_of_the_day_on_which_it_was_taken(desk: Desk) -> None:
     desk.clock.now = JUST_BEFORE - 1.0
     desk.load([make_trace(n) for n in range(3)])
     desk.work().decide()
-    meanwhile(desk, "settle", lambda: setattr(desk.clock, "now", JUST_BEFORE + 2.0))
+    meanwhile(desk, "write_results", lambda: setattr(desk.clock, "now", JUST_BEFORE + 2.0))
     desk.work().score(rule.id)
     desk.load([make_trace(n) for n in (7, 8, 9)])
     desk.settle()

@@ -90,8 +90,8 @@ def test_all_of_it_is_in_the_log(store: Store) -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({}, "says nothing"),
-        ({"comment": "  "}, "says nothing"),
+        ({}, "is empty"),
+        ({"comment": "  "}, "is empty"),
         ({"value": 1.01}, "from 0 to 1"),
         ({"value": float("nan")}, "from 0 to 1"),
         ({"name": "", "value": 1}, "cannot name"),

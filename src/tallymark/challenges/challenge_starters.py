@@ -8,8 +8,9 @@ from __future__ import annotations
 import itertools
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tallymark.documents.reader import read_plain
 from tallymark.errors import InvalidInput, WorkFailed, suggest
@@ -68,7 +69,11 @@ def write_starter(kind: str, folder: Path) -> Starter:
             (folder / file).write_text(text, encoding="utf-8")
     except OSError as error:
         raise WorkFailed(f"cannot write {folder}: {error.strerror or error}") from None
-    path = shlex.quote(str(folder))
-    play = [each.replace("{name}", name).replace("{folder}", path) for each in told["play"]]
-    before = [f"tally challenge check {path}", f"tally challenge publish {path}"]
-    return Starter(list(told["files"]), [*before, *play], told.get("note", ""))
+    return Starter(list(told["files"]), _list_next(name, str(folder), told), told.get("note", ""))
+
+
+def _list_next(name: str, folder: str, told: Mapping[str, Any]) -> list[str]:
+    """The next commands, to be pasted into a shell."""
+    folder = shlex.quote(folder)
+    play = [each.replace("{name}", name).replace("{folder}", folder) for each in told["play"]]
+    return [f"tally challenge check {folder}", f"tally challenge publish {folder}", *play]

@@ -72,7 +72,7 @@ def test_an_organiser_and_the_owner_name_an_agent(beans: App, role: str) -> None
     client = browse(beans) if role == "owner" else browse_as(beans, role)
     unnamed = send(client, PAGE, "enter")
     assert unnamed.status_code == 422
-    assert "no agent is named" in unnamed.text
+    assert "No agent is named" in unnamed.text
     assert send(client, PAGE, "enter", agent="alice").status_code == 303
     assert list_attempts(beans) == [("alice", "entered", False)]
 

@@ -69,7 +69,7 @@ def test_a_comment_alone_stays_with_its_case(own_app: App) -> None:
     assert page.text.count("case-1") >= 1
     refused = send(client, f"/review?at={at}", "score", label="", at=at, comment=" ")
     assert refused.status_code == 422
-    assert "It says nothing" in refused.text
+    assert "The review is empty" in refused.text
 
 
 def test_who_may_look_sees_it_and_says_nothing(own_app: App) -> None:

@@ -52,9 +52,10 @@ def read(source: TraceSource) -> Iterator[Trace | TraceError]:
 
 
 def _name_conversation(file: str) -> str:
-    """An id by file, since events name no conversation; by its folder if the file name is usual."""
+    """An id by file name, since events have none; with its folder if the file name is usual."""
     path = Path(file)
-    name = path.stem if path.stem not in _USUAL_NAMES else path.parent.name
+    usual = path.stem in _USUAL_NAMES and path.parent.name
+    name = f"{path.parent.name}/{path.stem}" if usual else path.stem
     return "" if file.startswith("<") else name
 
 
