@@ -116,7 +116,7 @@ def test_an_unknown_name_gets_the_nearest_one_suggested() -> None:
     registry.register(polite)
     with pytest.raises(ScorerError, match="there is no scorer 'polit'; did you mean 'polite'"):
         registry.get("polit")
-    with pytest.raises(ScorerError, match=r"there is no scorer 'zzz'; write a name, file.py:name"):
+    with pytest.raises(ScorerError, match=r"there is no scorer 'zzz'; list the names with"):
         registry.get("zzz")
 
 
