@@ -228,3 +228,11 @@ def test_a_key_at_the_wrong_place_is_told_where_it_belongs() -> None:
         load_source(Source(text, "s.yaml"))
     said = [problem.hint for problem in caught.value.problems]
     assert said == ["write it as metadata.vars", "write it as checks: [{contains: ...}]"]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".ndjson"])
+def test_a_file_of_traces_points_to_tally_score(tmp_path: Path, suffix: str) -> None:
+    path = tmp_path / f"traces{suffix}"
+    path.write_text('{"input": "a", "output": "b"}\n', encoding="utf-8")
+    with pytest.raises(InvalidInput, match=f"tally score .*traces\\{suffix}"):
+        load_suite(path)

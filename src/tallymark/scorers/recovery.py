@@ -47,7 +47,10 @@ def recovery(no_errors: float | None = None) -> Callable[[EvalContext], Score]:
             recovered = failed - len(lost)
             return Score(recovered / failed, f"Recovered from {recovered} of {failed} errors{left}")
         if no_errors is None or not succeeded:
-            return Score.failed("recovery has nothing to measure: no call of the trace failed")
+            hint = " (recovery(no_errors=1) gives such a trace 1)" if succeeded else ""
+            return Score.failed(
+                f"recovery has nothing to measure: no call of the trace failed{hint}"
+            )
         return Score(no_errors, "No errors")
 
     return score
