@@ -60,7 +60,7 @@ STANDS_FOR = {
     **dict.fromkeys(("desk.there", "there", "there or ''"), ""),
     **dict.fromkeys(("DIR", "folder"), "my-tests"),
     "FILE": "{file}",
-    "args[0]": "traces.jsonl",
+    **dict.fromkeys(("args[0]", "records"), "traces.jsonl"),
     "path": "suite.yaml",
     "suite": "agent_eval.py",
     "options": "--answer my-tests",
