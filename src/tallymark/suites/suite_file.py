@@ -63,7 +63,7 @@ def open_suite(path: Path) -> Reader:
     """A reader of the file; InvalidInput names the command for a file of another tool."""
     if path.suffix in (".jsonl", ".ndjson") and path.is_file():
         records = shlex.quote(str(path))
-        hint = f"if it has traces or answers, score them with: tally score {records}"
+        hint = f"if it has traces, score them: tally score {records} --scorer no_errors"
         raise InvalidInput(f"{path} has a record on each line; a suite is a YAML file", hint=hint)
     packed = path.suffix == ".eval" and path.is_file()
     reader = None if packed else open_document(path, "suite")
