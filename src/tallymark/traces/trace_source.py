@@ -74,7 +74,8 @@ class TraceSource:
         self.stream = stream
         """The bytes, already decompressed."""
         self.progress = progress
-        self._path = path
+        self.path = path
+        """The file; None for a stream, whose name may come from its sender."""
         if stream.peek().startswith(_BYTE_ORDER_MARK):
             stream.read(len(_BYTE_ORDER_MARK))
         self.head = stream.peek()
@@ -97,8 +98,8 @@ class TraceSource:
 
         What cannot be read so as it is, a stream or a compressed file, is copied to disk first.
         """
-        if self._path is not None and self._path.is_file():
-            with self._path.open("rb") as file:
+        if self.path is not None and self.path.is_file():
+            with self.path.open("rb") as file:
                 # Where these differ, the file is compressed and `head` is not.
                 if file.read(_LOOK) == self.head[:_LOOK]:
                     yield file

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,15 @@ def test_an_id_of_a_subagent_leads_out_of_no_folder(tmp_path: Path) -> None:
     (inside / "0b6e.jsonl").write_text(text)
     (trace,) = read_traces(inside / "0b6e.jsonl")
     assert isinstance(trace, Trace)
+    assert find_generations(trace, "claude-haiku-4-5") == []
+
+
+def test_a_stream_names_no_files_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(FIXTURES / "0b6e/subagents/agent-a17.jsonl", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    (trace,) = read_traces(BytesIO((FIXTURES / "0b6e.jsonl").read_bytes()))
     assert find_generations(trace, "claude-haiku-4-5") == []
 
 

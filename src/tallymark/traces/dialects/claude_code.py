@@ -65,27 +65,31 @@ def _is_line(line: dict[str, Any]) -> bool:
 
 def read(source: TraceSource) -> Iterator[Trace | TraceError]:
     """The session's trace; none for a subagent's file that belongs to a session nearby."""
-    path = Path(source.name)
-    if path.name.startswith(_SUBAGENT_FILE) and _find_session_file(path, source.head) is not None:
+    path = source.path
+    if path is not None and _find_session_file(path, source.head) is not None:
         return
     session = _Session()
     yield from feed_records(source, session.add)
     if session.empty:
         yield TraceError("the session has no message", place=source.place())
         return
-    session.add_subagent_files(path)
-    yield session.make_trace(path.name.removesuffix(".jsonl"))
+    # Never of a stream: what strangers send must not name files of this machine.
+    if path is not None:
+        session.add_subagent_files(path)
+    yield session.make_trace("" if path is None else path.name.removesuffix(".jsonl"))
 
 
 def _find_session_file(path: Path, head: bytes) -> Path | None:
     """The file of the session that a subagent's file belongs to."""
     names = (as_label(line.get("sessionId")) for line in read_first_objects(head))
     session_id = next(filter(None, names), None)
-    if session_id is None:
+    if session_id is None or not path.name.startswith(_SUBAGENT_FILE):
         return None
     # In the same folder, or one folder up from `SESSION/subagents/`.
     places = (path.parent, path.parent.parent.parent)
-    return next((each for p in places if (each := p / f"{session_id}.jsonl").is_file()), None)
+    return next(
+        (each for p in places if (each := p / f"{Path(session_id).name}.jsonl").is_file()), None
+    )
 
 
 class _Session:
