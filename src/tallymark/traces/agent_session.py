@@ -115,12 +115,6 @@ class AgentSession:
         """True while it has no message and no call."""
         return not self._steps
 
-    @property
-    def last_call(self) -> ModelCall | None:
-        """The latest model call."""
-        last = self._steps[-1] if self._steps else None
-        return last if isinstance(last, ModelCall) else next(reversed(self._calls.values()), None)
-
     def note_time(self, at: float | None) -> None:
         """Extend the session to a time."""
         if at is not None:

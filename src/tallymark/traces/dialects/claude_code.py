@@ -187,9 +187,7 @@ class _Session:
                 session.answer = answer
             if result.get("is_error") or str(result.get("subtype", "")).startswith("error"):
                 session.error = as_text(answer) or as_label(result.get("subtype")) or "error"
-        known = {
-            key: value for key, value in self._header.items() if key not in ("session_id", "result")
-        }
+        known = {key: value for key, value in self._header.items() if key != "session_id"}
         known["turns"] = result.get("num_turns")
         trace_id = as_label(self._header.get("session_id")) or file_name
         return session.make_trace(trace_id, known, duration)
